@@ -1,0 +1,31 @@
+"""The one error that labkit raises for something its user can mend."""
+
+from __future__ import annotations
+
+
+class LabError(ValueError):
+    """A mistake in what labkit was given, told so that the reader can mend it.
+
+    Parameters
+    ----------
+    argument : name of the argument, setting or file that is wrong.
+    expected : what would have been right.
+    got : what came instead (a shape, a value, a type).
+    hint : what to do about it; optional.
+
+    Examples
+    --------
+    >>> str(LabError("labels", "one label per embedding, shape (32,)", "shape (31,)"))
+    'labels: expected one label per embedding, shape (32,); got shape (31,).'
+    """
+
+    def __init__(self, argument: str, expected: str, got: object, hint: str = "") -> None:
+        self.argument = argument
+        self.expected = expected
+        self.got = got
+        self.hint = hint
+        message = f"{argument}: expected {expected}; got {got}."
+        super().__init__(f"{message} {hint}" if hint else message)
+
+    def __reduce__(self) -> tuple[type[LabError], tuple[str, str, object, str]]:
+        return type(self), (self.argument, self.expected, self.got, self.hint)

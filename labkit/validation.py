@@ -1,0 +1,110 @@
+"""Checks at the start of the work: each raises a LabError that names both values that disagree."""
+
+from __future__ import annotations
+
+import difflib
+import math
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from labkit.errors import LabError
+
+
+def describe(value: Any) -> str:
+    """Say what came in a few words: type, shape and dtype of an array, else its repr cut to one line."""
+    shape = getattr(value, "shape", None)
+    if shape is not None:
+        return f"a {type(value).__name__} of shape {tuple(shape)} and dtype {value.dtype}"
+    text = repr(value)
+    return f"{text if len(text) <= 80 else text[:77] + '...'} ({type(value).__name__})"
+
+
+def check_finite(name: str, values: Tensor) -> None:
+    """Refuse NaN and infinity. One reduction when all is well; the exact search only when it is not."""
+    values = values.detach()
+    wide = torch.float64 if values.dtype == torch.float64 else torch.float32
+    if math.isfinite(values.sum(dtype=wide).item()):
+        return
+    bad = ~torch.isfinite(values)
+    if bool(bad.any()):
+        where = tuple(int(i) for i in bad.nonzero()[0])
+        raise LabError(
+            name,
+            "finite numbers only",
+            f"{int(bad.sum())} NaN or infinite of {values.numel()}, the first at index {where}",
+            "Look for a learning rate that is too large or an input that was never scaled.",
+        )
+
+
+def check_embeddings(name: str, embeddings: Any, *, finite: bool = True) -> Tensor:
+    """Return `embeddings` if it is a floating (n, D) tensor with n, D >= 1 and finite entries.
+
+    Raises
+    ------
+    LabError : not a tensor, not two-dimensional, empty, integer or complex, NaN or infinite.
+    """
+    if not isinstance(embeddings, Tensor):
+        raise LabError(name, "a torch.Tensor of shape (n, D)", describe(embeddings))
+    if embeddings.ndim != 2:
+        raise LabError(name, "two dimensions, (n, D)", describe(embeddings))
+    if embeddings.shape[0] == 0 or embeddings.shape[1] == 0:
+        raise LabError(name, "at least one row and one column", describe(embeddings))
+    if not embeddings.is_floating_point():
+        raise LabError(name, "a floating dtype", describe(embeddings), "Convert with .float().")
+    if finite:
+        check_finite(name, embeddings)
+    return embeddings
+
+
+def check_labels(name: str, labels: Any, n: int, *, of: str = "embeddings") -> Tensor:
+    """Return `labels` as int64 if it is an integer tensor of shape (n,), one label per row of `of`.
+
+    Raises
+    ------
+    LabError : not a tensor, not one-dimensional, of another length, or not integers.
+    """
+    if not isinstance(labels, Tensor):
+        raise LabError(name, f"a torch.Tensor of shape ({n},)", describe(labels))
+    if labels.ndim != 1 or labels.shape[0] != n:
+        raise LabError(name, f"one label per row of {of}, shape ({n},)", f"shape {tuple(labels.shape)}")
+    if labels.is_floating_point() or labels.is_complex() or labels.dtype == torch.bool:
+        raise LabError(name, "integer class labels", describe(labels), "Convert with .long().")
+    return labels.long()
+
+
+def check_number(
+    name: str, value: Any, *, low: float = -math.inf, high: float = math.inf, open_low: bool = False, whole: bool = False
+) -> float:
+    """Return `value` if it is a finite number in [low, high] ((low, high] with `open_low`), whole where asked.
+
+    Raises
+    ------
+    LabError : not a number, NaN, infinite, out of range, or not whole.
+    """
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise LabError(name, "a whole number" if whole else "a number", describe(value))
+    too_low = value <= low if open_low else value < low
+    if not math.isfinite(value) or too_low or value > high or (whole and value != int(value)):
+        left = "(" if open_low or low == -math.inf else "["
+        right = ")" if high == math.inf else "]"
+        kind = "a whole number" if whole else "a finite number"
+        raise LabError(name, f"{kind} in {left}{low:g}, {high:g}{right}", value)
+    return value
+
+
+def check_choice(name: str, value: Any, options: Iterable[str]) -> str:
+    """Return `value` if it is one of `options`; otherwise suggest the nearest.
+
+    Raises
+    ------
+    LabError : `value` is not among the options.
+    """
+    known = list(options)
+    if isinstance(value, str) and value in known:
+        return value
+    near = difflib.get_close_matches(str(value), known, n=1, cutoff=0.4)
+    hint = f"Did you mean {near[0]!r}?" if near else ""
+    raise LabError(name, f"one of {', '.join(map(repr, known))}", repr(value), hint)
