@@ -27,7 +27,9 @@ def storage_error(path: str | os.PathLike[str], error: OSError) -> LabError:
     if error.errno in _FULL:
         return LabError(str(path), "room to write it", said, "Free some space, or write to another disk.")
     if error.errno in _FORBIDDEN:
-        return LabError(str(path), "a place that may be written to", said, "Choose another folder, or make it writable.")
+        return LabError(
+            str(path), "a place that may be written to", said, "Choose another folder, or make it writable."
+        )
     return LabError(str(path), "a file that can be written or read", said)
 
 

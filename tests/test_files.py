@@ -81,7 +81,8 @@ def test_numpy_and_torch_writers(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("code", "words"), [(errno.ENOSPC, "room to write"), (errno.EROFS, "may be written to"), (errno.EACCES, "may be written to")]
+    ("code", "words"),
+    [(errno.ENOSPC, "room to write"), (errno.EROFS, "may be written to"), (errno.EACCES, "may be written to")],
 )
 def test_what_the_system_refuses_becomes_a_lab_error(tmp_path, monkeypatch, code, words):
     def refuse(*args):
@@ -125,7 +126,9 @@ except LabError as error:
     print("refused:", error)
 """
     (tmp_path / "a.bin").write_bytes(b"old")
-    done = subprocess.run([sys.executable, "-c", program, str(tmp_path / "a.bin")], check=False, capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(tmp_path / "a.bin")], check=False, capture_output=True, text=True
+    )
     assert done.stdout.startswith("refused:") and "room to write" in done.stdout, done.stderr
     assert (tmp_path / "a.bin").read_bytes() == b"old"
     assert names(tmp_path) == ["a.bin"]

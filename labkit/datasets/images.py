@@ -1,0 +1,97 @@
+"""A set of images in memory, and the three parts that every experiment needs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from labkit.errors import LabError
+from labkit.validation import check_labels, describe
+
+
+@dataclass(frozen=True, eq=False)
+class ImageSet:
+    """Images with their labels.
+
+    Parameters
+    ----------
+    images : uint8 tensor (n, channels, height, width), 0 … 255.
+    labels : int64 tensor (n,).
+
+    Raises
+    ------
+    LabError : images of another dtype or number of dimensions, none at all, or labels of another length.
+    """
+
+    images: Tensor
+    labels: Tensor
+
+    def __post_init__(self) -> None:
+        good = isinstance(self.images, Tensor) and self.images.dtype == torch.uint8 and self.images.ndim == 4
+        if not good or self.images.shape[0] == 0:
+            raise LabError("images", "a uint8 tensor (n, channels, height, width), n >= 1", describe(self.images))
+        object.__setattr__(self, "labels", check_labels("labels", self.labels, len(self.images), of="images"))
+
+    def __len__(self) -> int:
+        return int(self.images.shape[0])
+
+    def subset(self, indices: Tensor) -> ImageSet:
+        """The images and labels at `indices` (int64 (m,)), copied, in that order."""
+        return ImageSet(self.images[indices], self.labels[indices])
+
+
+@dataclass(frozen=True, eq=False)
+class Splits:
+    """A data set cut into what is trained on, what the model is chosen by, and what is reported.
+
+    Parameters
+    ----------
+    train, held_out, test : ImageSet. No image is in two of them.
+    name : the source, e.g. "mnist".
+    description : one line for the reader: which data is in use, how many images, whence.
+    class_names : a name for each label 0 … C - 1.
+    """
+
+    train: ImageSet
+    held_out: ImageSet
+    test: ImageSet
+    name: str
+    description: str
+    class_names: tuple[str, ...]
+
+
+def stratified_split(labels: Tensor, size: int) -> tuple[Tensor, Tensor]:
+    """Set `size` samples aside, every class by its share, without any random number.
+
+    Each class gives `size * n_c / n` samples (rounded so that the sum is exact: the largest remainders are rounded up, ties to
+    the lower class), and gives them at even distances along its own order in `labels`. The rule depends on the
+    labels alone, so that every experiment, whatever its seed, is judged on the same samples.
+
+    Parameters
+    ----------
+    labels : int64 (n,).
+    size : how many to set aside, 1 … n - 1.
+
+    Returns
+    -------
+    (rest, aside) : two int64 tensors of indices, (n - size,) and (size,), each ascending.
+
+    Raises
+    ------
+    LabError : `size` leaves one of the two parts empty.
+    """
+    n = len(labels)
+    if not 0 < size < n:
+        raise LabError("size", f"between 1 and {n - 1}, so that both parts of {n} samples have some", size)
+    counts = torch.unique(labels, return_counts=True)[1]
+    quota, remainder = size * counts // n, size * counts % n
+    up = torch.argsort(remainder, descending=True, stable=True)[: size - int(quota.sum())]
+    quota[up] += 1
+    aside = torch.zeros(n, dtype=torch.bool)
+    for members, take in zip(torch.argsort(labels, stable=True).split(counts.tolist()), quota.tolist(), strict=True):
+        # The middle of each of `take` equal stretches; distinct because take <= len(members).
+        steps = (2 * torch.arange(take) + 1) * len(members) // (2 * max(take, 1))
+        aside[members[steps]] = True
+    return torch.nonzero(~aside).squeeze(1), torch.nonzero(aside).squeeze(1)
