@@ -1,0 +1,115 @@
+"""MAP@R, P@1, R-precision and Recall@k, exactly: every query against every reference."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import torch
+
+from labkit.errors import LabError
+from labkit.metrics.arrays import as_embeddings, as_labels
+from labkit.metrics.neighbours import NeighbourSearch
+from labkit.validation import check_number
+
+_BLOCK = 1 << 22  # distances that one thread holds at once
+
+
+def retrieval_metrics(
+    query: Any,
+    query_labels: Any,
+    reference: Any = None,
+    reference_labels: Any = None,
+    ks: Sequence[int] = (1, 2, 4, 8),
+) -> dict[str, float]:
+    """How well the nearest references of a query share its class (Euclidean distance, nothing is normalised here).
+
+    R_i is the number of references of query i's class (itself not counted). With P@j the share of right ones among the
+    first j and r_j = 1 where the j-th is right: MAP@R_i = 1/R_i sum_{j <= R_i} P@j r_j (Musgrave et al., "A Metric
+    Learning Reality Check", section 3.3), P@R_i is R-precision, Recall@k is 1 where one of the first k is right.
+
+    Parameters
+    ----------
+    query : floating (n, D). query_labels : integer (n,).
+    reference, reference_labels : (m, D) and (m,). None: the queries themselves, each without itself (left out by its
+        index, so that duplicates of it stay). With a reference set nothing is left out.
+    ks : the k of Recall@k; a k above the number of references means all of them.
+
+    Returns
+    -------
+    Fractions in 0 … 1 under map_at_r, p_at_1, p_at_r and recall_at_k for each k; n_queries, the number of queries that the
+    means are over; n_skipped, those left out since no reference has their class. Equal distances: the lower index first.
+
+    Raises
+    ------
+    LabError : wrong shapes or dtypes, NaN or infinity, labels without references or the reverse, a k < 1, or no query
+        with a reference of its class.
+    """
+    queries = as_embeddings("query", query)
+    query_classes = as_labels("query_labels", query_labels, queries, of="query").cpu().numpy()
+    cutoffs = _checked_ks(ks)
+    alone = reference is None
+    if alone != (reference_labels is None):
+        raise LabError("reference_labels", "reference and reference_labels together, or neither", "only one of them")
+    references, classes = queries, query_classes
+    if not alone:
+        references = as_embeddings("reference", reference)
+        classes = as_labels("reference_labels", reference_labels, references, of="reference").cpu().numpy()
+        if references.shape[1] != queries.shape[1]:
+            raise LabError("reference", f"(m, {queries.shape[1]}), as wide as query", f"shape {tuple(references.shape)}")
+    relevant = _relevant(query_classes, classes) - int(alone)
+    counted = np.flatnonzero(relevant > 0)
+    if counted.size == 0:
+        raise LabError("query_labels", "a query with a reference of its class", "none: there is nothing to retrieve",
+                       "Each class needs two samples, or one among the references.")
+    # Queries with like R side by side: a block then selects no more neighbours than its own classes need.
+    counted = counted[np.argsort(relevant[counted], kind="stable")]
+    search = NeighbourSearch(queries.cpu().numpy(), references.cpu().numpy(), exclude_self=alone)
+    blocks = _blocks(counted, relevant, len(classes))
+
+    def score(rows: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        needed = max(int(relevant[rows].max()), *cutoffs)
+        nearest = search.nearest(rows, min(needed, search.available))
+        return _scores(classes[nearest] == query_classes[rows, None], relevant[rows], cutoffs)
+
+    # NumPy lets go of the interpreter while it sorts and multiplies. As many threads as torch is allowed.
+    with ThreadPoolExecutor(max(1, torch.get_num_threads())) as pool:
+        totals = np.sum(list(pool.map(score, blocks)), axis=0) / counted.size
+    names = ["map_at_r", "p_at_1", "p_at_r", *(f"recall_at_{k}" for k in cutoffs)]
+    result = dict(zip(names, totals.tolist(), strict=True))
+    return {**result, "n_queries": counted.size, "n_skipped": len(query_classes) - counted.size}
+
+
+def _scores(right: np.ndarray[Any, Any], relevant: np.ndarray[Any, Any], ks: Sequence[int]) -> np.ndarray[Any, Any]:
+    """Sums over the queries of a block; `right` (b, width) in order of distance, `relevant` (b,) the R of each."""
+    width = int(relevant.max())
+    rank = np.arange(1, width + 1)
+    hits = right[:, :width] & (rank <= relevant[:, None])
+    found = hits.cumsum(1, dtype=np.int32)
+    precision = np.where(hits, found / rank, 0.0).sum(1)
+    sums = [(precision / relevant).sum(), right[:, 0].sum(), (found[:, -1] / relevant).sum()]
+    return np.array(sums + [right[:, :k].any(1).sum() for k in ks], dtype=np.float64)
+
+
+def _relevant(query_classes: np.ndarray[Any, Any], classes: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """For each query the number of references of its class."""
+    names, counts = np.unique(classes, return_counts=True)
+    place = np.searchsorted(names, query_classes).clip(max=names.size - 1)
+    return np.where(names[place] == query_classes, counts[place], 0)
+
+
+def _blocks(
+    rows: np.ndarray[Any, Any], relevant: np.ndarray[Any, Any], references: int
+) -> list[np.ndarray[Any, Any]]:
+    """Rows cut into blocks that fit the memory of a thread."""
+    step = max(1, _BLOCK // references)
+    return [rows[i : i + step] for i in range(0, rows.size, step)]
+
+
+def _checked_ks(ks: Any) -> list[int]:
+    """The cutoffs as a list without repetition, in the order given."""
+    if not isinstance(ks, Sequence) or isinstance(ks, str) or not ks:
+        raise LabError("ks", "a sequence of whole numbers >= 1, such as (1, 2, 4, 8)", repr(ks))
+    return list(dict.fromkeys(int(check_number("ks", k, low=1, whole=True)) for k in ks))
