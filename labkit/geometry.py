@@ -1,0 +1,246 @@
+"""The geometry under every loss and metric: the two normalisations, and distances that stay exact for close points.
+
+Shapes: rows are points, so (n, D) holds n points. Everything is differentiable once.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from labkit.errors import LabError
+from labkit.validation import check_choice, check_embeddings, describe
+
+NORMALIZATIONS = ("lipschitz", "l2")
+DIRECT_WIDTH = 16  # up to this many columns every difference is formed; beyond, a matrix product is many times faster
+PAIRS_AT_ONCE = 1 << 15  # rows of D differences held at a time while close pairs are recomputed
+
+
+def at_least_float32(values: Tensor) -> Tensor:
+    """Widen half precision to float32 (differentiably); float32 and float64 come back as they are."""
+    return values.float() if values.dtype in (torch.float16, torch.bfloat16) else values
+
+
+def check_normalize(kind: str | None) -> None:
+    """Refuse anything but "lipschitz", "l2" and None, suggesting the nearest."""
+    if kind is not None:
+        check_choice("normalize", kind, NORMALIZATIONS)
+
+
+def normalize_rows(x: Tensor, kind: str | None) -> tuple[Tensor, Tensor | None]:
+    """Normalised rows of `x` (n, D) and their lengths before it (n, 1); no copy and no lengths when `kind` is None.
+
+    A row of zeros stays zero under both kinds.
+    """
+    if kind is None:
+        return x, None
+    lengths = torch.linalg.vector_norm(x, dim=-1, keepdim=True)
+    if kind == "lipschitz":
+        return x / lengths.clamp(min=1.0), lengths
+    return x / lengths.clamp(min=torch.finfo(x.dtype).tiny), lengths
+
+
+def normalize_gradient_(gradient: Tensor, unit: Tensor, lengths: Tensor | None, kind: str | None) -> Tensor:
+    """Carry `gradient` with respect to the normalised rows `unit` back to the rows before, in place.
+
+    On the sphere the part along the row vanishes and the rest shrinks with the length; inside the unit ball the
+    Lipschitz normalisation is the identity. A row of zeros has no direction: under "l2" its gradient is zero.
+    """
+    if kind is None or lengths is None:
+        return gradient
+    along = (gradient * unit).sum(dim=-1, keepdim=True)
+    if kind == "lipschitz":
+        return gradient.addcmul_(along * (lengths > 1), unit, value=-1).div_(lengths.clamp(min=1.0))
+    gradient.addcmul_(along, unit, value=-1).div_(lengths.clamp(min=torch.finfo(unit.dtype).tiny))
+    return gradient.mul_(lengths > 0)
+
+
+class _Normalize(torch.autograd.Function):
+    """normalize_rows with its gradient in closed form: no square root of zero on the way back."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, kind: str) -> Tensor:
+        unit, lengths = normalize_rows(x, kind)
+        ctx.kind = kind
+        ctx.save_for_backward(unit, lengths)
+        return unit
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
+        unit, lengths = ctx.saved_tensors
+        return normalize_gradient_(gradient.clone(), unit, lengths, ctx.kind), None
+
+
+def normalize(x: Tensor, kind: str | None) -> Tensor:
+    """Normalise the last dimension of `x` (..., D) by name: "lipschitz", "l2", or None for no change.
+
+    Raises
+    ------
+    LabError : `kind` is something else (the nearest name is suggested), or `x` is not a floating tensor.
+    """
+    check_normalize(kind)
+    if not isinstance(x, Tensor) or not x.is_floating_point() or x.ndim == 0:
+        raise LabError("x", "a floating tensor of shape (..., D)", describe(x))
+    wide = at_least_float32(x)
+    result: Tensor = wide if kind is None else _Normalize.apply(wide, kind)
+    return result
+
+
+def lipschitz_normalize(x: Tensor) -> Tensor:
+    """Project each vector onto the unit ball, `v / max(1, ‖v‖)`: vectors inside it stay where they are.
+
+    A projection onto a convex set moves no two points apart, so the map is 1-Lipschitz ("Deep Metric Learning with
+    Chance Constraints", section 4). This is not L2 normalisation, which moves every vector to the sphere.
+
+    Parameters
+    ----------
+    x : (..., D) floating tensor. Half precision is widened to float32, double stays double.
+
+    Raises
+    ------
+    LabError : `x` is not a floating tensor.
+
+    Examples
+    --------
+    >>> lipschitz_normalize(torch.tensor([[3.0, 4.0], [0.3, 0.4]]))
+    tensor([[0.6000, 0.8000],
+            [0.3000, 0.4000]])
+    """
+    return normalize(x, "lipschitz")
+
+
+def l2_normalize(x: Tensor) -> Tensor:
+    """Scale each vector of `x` (..., D) to length 1; a zero vector stays zero and gets a zero gradient.
+
+    Raises
+    ------
+    LabError : `x` is not a floating tensor.
+    """
+    return normalize(x, "l2")
+
+
+class DistanceBlock:
+    """Euclidean distances of points x (r, D) to points y (m, D), and the way back from slopes to gradients.
+
+    Up to DIRECT_WIDTH columns the differences themselves are formed. Beyond, ‖x‖² + ‖y‖² − 2 xᵀy is one matrix
+    product, but subtracts nearly equal numbers where points are close (float32 loses most digits at 1e-4 apart):
+    such pairs are found and recomputed from their differences, both here and in the gradient.
+
+    Attributes
+    ----------
+    values : (r, m) distances.
+    """
+
+    def __init__(self, x: Tensor, y: Tensor) -> None:
+        self.x, self.y = x, y
+        self.values: Tensor
+        self.direct = x.shape[1] <= DIRECT_WIDTH
+        if self.direct:
+            self.differences = x.T.unsqueeze(2) - y.T.unsqueeze(1)  # (D, r, m)
+            self.values = torch.linalg.vector_norm(self.differences, dim=0)
+            return
+        x_squared, y_squared = x.square().sum(dim=1), y.square().sum(dim=1)
+        squared = torch.addmm(y_squared, x, y.T, alpha=-2).add_(x_squared.unsqueeze(1))
+        too_close = 8192 * torch.finfo(x.dtype).eps * (x_squared.max() + y_squared.max())
+        self.close = (squared < too_close).nonzero(as_tuple=True)
+        self.values = squared.clamp_(min=0.0).sqrt_()
+        self.close_values = squared.new_empty(len(self.close[0]))
+        for part in _parts(len(self.close_values)):
+            self.close_values[part] = torch.linalg.vector_norm(self._close_differences(part), dim=1)
+        self.values[self.close] = self.close_values
+
+    def _close_differences(self, part: slice) -> Tensor:
+        return self.x[self.close[0][part]] - self.y[self.close[1][part]]
+
+    def add_gradients(self, slopes: Tensor, grad_x: Tensor | None, grad_y: Tensor | None) -> None:
+        """Add to grad_x (r, D) and grad_y (m, D) what `slopes` (r, m), overwritten, say of each distance.
+
+        Each pair pulls along (x − y) / d; two identical points have no direction and pull nowhere.
+        """
+        tiny = torch.finfo(slopes.dtype).tiny
+        if self.direct:
+            pulls = self.differences * slopes.div_(self.values.clamp(min=tiny))
+            if grad_x is not None:
+                grad_x += pulls.sum(dim=2).T
+            if grad_y is not None:
+                grad_y -= pulls.sum(dim=1).T
+            return
+        close_slopes = slopes[self.close]
+        slopes[self.close] = 0.0
+        weights = slopes.div_(self.values.clamp(min=tiny))
+        if grad_x is not None:
+            grad_x.addmm_(weights, self.y, alpha=-1).addcmul_(weights.sum(dim=1, keepdim=True), self.x)
+        if grad_y is not None:
+            grad_y.addmm_(weights.T, self.x, alpha=-1).addcmul_(weights.sum(dim=0).unsqueeze(1), self.y)
+        close_slopes /= self.close_values.clamp(min=tiny)
+        for part in _parts(len(close_slopes)):
+            pulls = self._close_differences(part).mul_(close_slopes[part].unsqueeze(1))
+            if grad_x is not None:
+                grad_x.index_add_(0, self.close[0][part], pulls)
+            if grad_y is not None:
+                grad_y.index_add_(0, self.close[1][part], pulls, alpha=-1)
+
+
+def _parts(n: int) -> list[slice]:
+    return [slice(start, start + PAIRS_AT_ONCE) for start in range(0, n, PAIRS_AT_ONCE)]
+
+
+class _Distance(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, y: Tensor) -> Tensor:
+        ctx.save_for_backward(x, y)
+        return DistanceBlock(x, y).values
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, slopes: Tensor) -> tuple[Tensor | None, Tensor | None]:
+        x, y = ctx.saved_tensors
+        grad_x, grad_y = (torch.zeros_like(v) if need else None for v, need in zip((x, y), ctx.needs_input_grad))
+        DistanceBlock(x, y).add_gradients(slopes.clone(), grad_x, grad_y)
+        return grad_x, grad_y
+
+
+def _check_two(x: Tensor, y: Tensor | None) -> tuple[Tensor, Tensor]:
+    x = check_embeddings("x", x)
+    y = x if y is None else check_embeddings("y", y)
+    if x.shape[1] != y.shape[1]:
+        raise LabError("y", f"points as wide as x, shape (m, {x.shape[1]})", f"shape {tuple(y.shape)}")
+    if x.device != y.device:
+        raise LabError("y", f"a tensor on the device of x, {x.device}", f"device {y.device}", "Move it with .to().")
+    dtype = torch.promote_types(at_least_float32(x).dtype, at_least_float32(y).dtype)
+    return x.to(dtype), y.to(dtype)
+
+
+def pairwise_distance(x: Tensor, y: Tensor | None = None) -> Tensor:
+    """Euclidean distances (n, m) between the rows of x (n, D) and of y (m, D; x itself when None).
+
+    Exact also for close points, float32 at least, and with a gradient that is finite everywhere: zero where two
+    points coincide. Nothing is normalised here: pass the output of `lipschitz_normalize` where that is meant.
+
+    Raises
+    ------
+    LabError : not two-dimensional, empty, integer, NaN or infinite, of different widths or on different devices.
+
+    Examples
+    --------
+    >>> pairwise_distance(torch.tensor([[0.0, 0.0]]), torch.tensor([[3.0, 4.0], [0.0, 1.0]]))
+    tensor([[5., 1.]])
+    """
+    x, y = _check_two(x, y)
+    result: Tensor = _Distance.apply(x, y)
+    return result
+
+
+def cosine_similarity(x: Tensor, y: Tensor | None = None) -> Tensor:
+    """Cosines (n, m) between the rows of x (n, D) and of y (m, D; x itself when None), each at least float32.
+
+    Raises
+    ------
+    LabError : as `pairwise_distance`.
+    """
+    x, y = _check_two(x, y)
+    return l2_normalize(x) @ l2_normalize(y).T
