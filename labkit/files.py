@@ -36,9 +36,10 @@ def storage_error(path: str | os.PathLike[str], error: OSError) -> LabError:
 def write_atomically(path: str | os.PathLike[str], writer: Callable[[BinaryIO], object]) -> Path:
     """Write a file so that at any moment either the old version or the whole new one is there, never a part.
 
-    `writer` gets a binary file (seekable) under a temporary name in the same folder; when it returns, the bytes are forced to the disk and the
-    file takes its real name in one step. Whatever goes wrong before that, an interruption included, the temporary file is
-    removed and an older file of that name is untouched. Missing folders are made. A symbolic link keeps pointing to its target.
+    `writer` gets a binary file (seekable) under a temporary name in the same folder; when it returns, the bytes are
+    forced to the disk and the file takes its real name in one step. Whatever goes wrong before that, an interruption
+    included, the temporary file is removed and an older file of that name is untouched. Missing folders are made. A
+    symbolic link keeps pointing to its target.
 
     Parameters
     ----------

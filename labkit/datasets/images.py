@@ -65,9 +65,9 @@ class Splits:
 def stratified_split(labels: Tensor, size: int) -> tuple[Tensor, Tensor]:
     """Set `size` samples aside, every class by its share, without any random number.
 
-    Each class gives `size * n_c / n` samples (rounded so that the sum is exact: the largest remainders are rounded up, ties to
-    the lower class), and gives them at even distances along its own order in `labels`. The rule depends on the
-    labels alone, so that every experiment, whatever its seed, is judged on the same samples.
+    Each class gives `size * n_c / n` samples (rounded so that the sum is exact: the largest remainders are rounded
+    up, ties to the lower class), and gives them at even distances along its own order in `labels`. The rule depends
+    on the labels alone, so that every experiment, whatever its seed, is judged on the same samples.
 
     Parameters
     ----------
@@ -90,7 +90,8 @@ def stratified_split(labels: Tensor, size: int) -> tuple[Tensor, Tensor]:
     up = torch.argsort(remainder, descending=True, stable=True)[: size - int(quota.sum())]
     quota[up] += 1
     aside = torch.zeros(n, dtype=torch.bool)
-    for members, take in zip(torch.argsort(labels, stable=True).split(counts.tolist()), quota.tolist(), strict=True):
+    by_class = torch.tensor_split(torch.argsort(labels, stable=True), torch.cumsum(counts, 0)[:-1])
+    for members, take in zip(by_class, quota.tolist(), strict=True):
         # The middle of each of `take` equal stretches; distinct because take <= len(members).
         steps = (2 * torch.arange(take) + 1) * len(members) // (2 * max(take, 1))
         aside[members[steps]] = True

@@ -14,14 +14,14 @@ from labkit.validation import check_labels, check_number, describe
 class MPerClassSampler:
     """Deal batches of P classes with M samples each, for ever, as one deals from shuffled decks of cards.
 
-    **Classes.** A round deals every class exactly once. Where P does not divide the number of classes C, a batch
-    may straddle two rounds: it takes what is left of the old deck, then the first classes of the freshly shuffled deck that
-    it does not hold yet; the ones passed over stay in the new deck for a later batch. So no batch holds a class twice, and no round skips or
-    repeats a class.
+    **Classes.** A round deals every class exactly once. Where P does not divide the number of classes C, a batch may
+    straddle two rounds: it takes what is left of the old deck, then the first classes of the freshly shuffled deck
+    that it does not hold yet; the ones passed over stay in the new deck for a later batch. So no batch holds a class
+    twice, and no round skips or repeats a class.
 
-    **Samples.** Each class has a shuffled deck of its samples, dealt in the same way: every sample comes once before any comes
-    again, and a batch holds no sample twice. Only a class with fewer than M samples has to repeat itself inside a batch; each of its
-    samples then comes floor(M / n_c) or one more times.
+    **Samples.** Each class has a shuffled deck of its samples, dealt in the same way: every sample comes once before
+    any comes again, and a batch holds no sample twice. Only a class with fewer than M samples has to repeat itself
+    inside a batch; each of its samples then comes floor(M / n_c) or one more times.
 
     Parameters
     ----------
@@ -57,7 +57,8 @@ class MPerClassSampler:
         self.classes_per_batch, self.samples_per_class, self.generator = classes_per_batch, samples_per_class, generator
         self._steps = torch.arange(samples_per_class)
         self._class_deck, self._class_cursor = torch.randperm(classes, generator=generator), 0
-        # All sample decks in one tensor, class after class; a cursor of n_c means that the deck is used up and gets shuffled when it is needed.
+        # All sample decks in one tensor, class after class; a cursor of n_c means that the deck is used up and gets
+        # shuffled when it is needed.
         self._sample_decks, self._sample_cursors = order, self._counts.clone()
 
     def __iter__(self) -> MPerClassSampler:
@@ -71,7 +72,8 @@ class MPerClassSampler:
         m, cursors, counts = self.samples_per_class, self._sample_cursors[chosen], self._counts[chosen]
         straight = cursors + m <= counts
         starts = self._offsets[chosen] + torch.where(straight, cursors, 0)
-        # Usual case, all classes at once. A class whose deck runs out reads harmless places here and is dealt by itself below.
+        # Usual case, all classes at once. A class whose deck runs out reads harmless places here and is dealt by
+        # itself below.
         places = (starts[:, None] + self._steps).clamp_(max=len(self._sample_decks) - 1)
         batch = self._sample_decks[places]
         self._sample_cursors[chosen] = torch.where(straight, cursors + m, cursors)
@@ -129,7 +131,8 @@ class MPerClassSampler:
 def draw_pool(labels: Tensor, per_class: int, generator: torch.Generator) -> Tensor:
     """Draw b samples of every class: the pool that K-Center selection picks new proxies from (CCP, Algorithm 2).
 
-    Without replacement; a class with fewer than b samples gives all it has, then the same again, so that every one of its samples is in.
+    Without replacement; a class with fewer than b samples gives all it has, then the same again, so that every one of
+    its samples is in.
 
     Parameters
     ----------
@@ -163,7 +166,7 @@ def _group(labels: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def _deal(deck: Tensor, cursor: int, take: int, generator: torch.Generator) -> tuple[Tensor, Tensor, int]:
-    """Take `take` <= len(deck) different cards; returns them, the deck (a new one where the old ran out) and the new cursor."""
+    """Take `take` <= len(deck) different cards; returns them, the deck to go on with and the new cursor."""
     left = deck[cursor : cursor + take]
     if len(left) == take:
         return left.clone(), deck, cursor + take

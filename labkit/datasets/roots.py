@@ -1,0 +1,54 @@
+"""Where data lies: one folder, found by three rules."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from labkit.errors import LabError
+
+VARIABLE = "LABKIT_DATA"
+
+
+def data_root() -> Path:
+    """The folder that data sets are read from and downloaded to.
+
+    The environment variable LABKIT_DATA if it is set, else `data/` of the checkout that labkit runs from, else the
+    user's cache folder. The folder need not exist yet: a download makes it.
+
+    Returns
+    -------
+    Path : absolute.
+
+    Raises
+    ------
+    LabError : LABKIT_DATA names something that is not a folder.
+    """
+    named = os.environ.get(VARIABLE, "").strip()
+    if named:
+        root = Path(named).expanduser().absolute()
+        if root.exists() and not root.is_dir():
+            raise LabError(VARIABLE, "a folder", f"{root}, which is a file")
+        return root
+    checkout = _checkout()
+    if checkout is not None:
+        return checkout / "data"
+    import pooch
+
+    return Path(pooch.os_cache("labkit")).absolute()
+
+
+def name_root(root: Path) -> str:
+    """`root` in words that hold on any machine, for the line that tells which data is in use."""
+    if os.environ.get(VARIABLE, "").strip() and root == data_root():
+        return VARIABLE
+    checkout = _checkout()
+    if checkout is not None and root == checkout / "data":
+        return "data/ of the checkout"
+    return "the cache folder" if root == data_root() else f"the folder {root.name}"
+
+
+def _checkout() -> Path | None:
+    """The folder of the source checkout this package runs from; None where it is installed elsewhere."""
+    top = Path(__file__).absolute().parents[2]
+    return top if (top / "pyproject.toml").is_file() and (top / "labkit").is_dir() else None
