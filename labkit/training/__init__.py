@@ -1,0 +1,7 @@
+"""Running experiments: settings, the loop, and what is kept of a run."""
+
+from labkit.training.experiment import Experiment
+from labkit.training.recording import Problem, Recording
+from labkit.training.trainer import Trainer
+
+__all__ = ["Experiment", "Problem", "Recording", "Trainer"]

@@ -1,0 +1,254 @@
+"""Alternating projections: Algorithm 1 of "Deep Metric Learning with Chance Constraints", and nothing else.
+
+Solve a proxy problem until it stops improving, start the proxies anew from K-Center-chosen samples, go on from there
+and stay near the last solution. Each such problem is a projection onto the set of networks that satisfy the chance
+constraints of its anchor samples; the proxies stand in for the anchors' embeddings.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from labkit.errors import LabError
+from labkit.geometry import l2_normalize, lipschitz_normalize
+from labkit.selection import greedy_k_center, random_selection
+from labkit.validation import check_choice, check_finite, check_number, describe
+
+Verdict = Literal["improved", "waiting", "next problem"]
+
+
+class Choice(NamedTuple):
+    """What `initialize` picked: `indices` (C, K) into the pool, and `radii` (C, K) after each pick (None at random)."""
+
+    indices: Tensor
+    radii: Tensor | None
+
+
+class AlternatingProjections(nn.Module):
+    """A proxy loss whose proxies start anew from chosen samples whenever its problem has converged.
+
+    Parameters
+    ----------
+    loss : any pair loss called as `loss(embeddings, labels, ref_emb=..., ref_labels=...)`, ours or
+        pytorch-metric-learning's.
+    num_classes, embedding_size : C and D.
+    proxies_per_class : K >= 1.
+    pool_size : b >= K, samples per class among which the next proxies are chosen.
+    projection_weight : λ of equation 4.11, the pull towards the last problem's solution; acts from the second problem on.
+    patience : evaluations without an improvement of more than 1e-5 that end a problem; None never ends one, which is
+        the single proxy problem ("loss-proxy").
+    pair_weight : weight of the loss over the batch's own pairs, added to the proxy term; the published code uses 0.1.
+    selection : "k_center" (Algorithm 2) or "random" (K random samples of the pool).
+    restore_best : whether a new problem starts from the best weights of the last one instead of the newest.
+
+    Attributes
+    ----------
+    proxies : (C, K, D) parameter, ρ; give it to the optimiser without weight decay.
+    problem : index t of the running problem, 0 for the first.
+
+    Examples
+    --------
+    >>> from labkit.losses import ContrastiveLoss
+    >>> generator = torch.Generator().manual_seed(0)
+    >>> ccp = AlternatingProjections(ContrastiveLoss(), num_classes=3, embedding_size=2, proxies_per_class=2, pool_size=5)
+    >>> ccp.initialize(torch.rand(3, 5, 2, generator=generator)).indices.shape
+    torch.Size([3, 2])
+    >>> loss = ccp(torch.rand(6, 2, generator=generator), torch.tensor([0, 0, 1, 1, 2, 2]))
+    >>> bool(loss > 0)
+    True
+    """
+
+    min_improvement = 1e-5
+
+    def __init__(
+        self,
+        loss: nn.Module,
+        num_classes: int,
+        embedding_size: int,
+        proxies_per_class: int = 4,
+        pool_size: int = 16,
+        projection_weight: float = 2e-4,
+        patience: int | None = 3,
+        pair_weight: float = 0.0,
+        selection: str = "k_center",
+        restore_best: bool = False,
+    ) -> None:
+        super().__init__()
+        check_number("num_classes", num_classes, low=2, whole=True)
+        check_number("embedding_size", embedding_size, low=1, whole=True)
+        check_number("proxies_per_class", proxies_per_class, low=1, whole=True)
+        check_number("pool_size", pool_size, low=1, whole=True)
+        if pool_size < proxies_per_class:
+            raise LabError("pool_size", f"at least proxies_per_class = {proxies_per_class}", pool_size)
+        self.loss = loss
+        self.num_classes, self.embedding_size = num_classes, embedding_size
+        self.proxies_per_class, self.pool_size = proxies_per_class, pool_size
+        self.projection_weight = check_number("projection_weight", projection_weight, low=0)
+        self.patience = None if patience is None else int(check_number("patience", patience, low=1, whole=True))
+        self.pair_weight = check_number("pair_weight", pair_weight, low=0)
+        self.selection = check_choice("selection", selection, ("k_center", "random"))
+        self.restore_best = restore_best
+        self.proxies = nn.Parameter(torch.zeros(num_classes, proxies_per_class, embedding_size))
+        proxy_labels = torch.arange(num_classes).repeat_interleave(proxies_per_class)
+        self.register_buffer("proxy_labels", proxy_labels, persistent=False)
+        self.proxy_labels: Tensor
+        self.problem = 0
+        self.best_map_at_r, self.waited = -1.0, 0
+        self.best_proxies: Tensor | None = None  # ρ of this problem's best evaluation
+        self.best_weights: dict[str, Tensor] | None = None  # θ of the same moment, in host memory
+        self.previous_weights: list[Tensor] | None = None  # θ_prev, beside the model's trainable parameters
+        self._initialized = False
+        self._model: list[nn.Module] = []  # a list, so that the model does not become a submodule
+
+    def normalized(self, vectors: Tensor) -> Tensor:
+        """Normalise (..., D) vectors as the loss does; the Lipschitz way (section 4.4) where the loss does not say."""
+        own = getattr(self.loss, "normalized", None)
+        if callable(own):
+            result: Tensor = own(vectors)
+            return result
+        distance = getattr(self.loss, "distance", None)
+        return l2_normalize(vectors) if getattr(distance, "normalize_embeddings", False) else lipschitz_normalize(vectors)
+
+    def forward(
+        self, embeddings: Tensor, labels: Tensor, indices_tuple: Any = None, anchors: Tensor | None = None
+    ) -> Tensor:
+        """Loss of a batch against the proxies, plus `pair_weight` times the loss over the batch's own pairs.
+
+        Parameters
+        ----------
+        embeddings : (n, D), labels : (n,) in 0 ... C - 1.
+        indices_tuple : a miner's result for the batch's own pairs; optional.
+        anchors : (C, K, D) embeddings of the anchor samples themselves, with their gradient, in place of the proxies;
+            this is "sample-based" training, equation 4.9.
+        """
+        if not self._initialized:
+            raise LabError("AlternatingProjections", "initialize(pool) before the first call", "proxies not set yet")
+        out_of_range = (labels < 0) | (labels >= self.num_classes)
+        if bool(out_of_range.any()):
+            wrong = int(labels[out_of_range][0])
+            raise LabError("labels", f"classes in 0 ... {self.num_classes - 1}", f"label {wrong}")
+        references = self.proxies if anchors is None else anchors
+        flat = references.flatten(0, 1).to(torch.promote_types(embeddings.dtype, torch.float32))
+        total: Tensor = self.loss(embeddings, labels, ref_emb=flat, ref_labels=self.proxy_labels)
+        if self.pair_weight > 0:
+            total = total + self.pair_weight * self.loss(embeddings, labels, indices_tuple)
+        return total
+
+    @torch.no_grad()
+    def initialize(
+        self,
+        pool: Tensor,
+        mask: Tensor | None = None,
+        generator: torch.Generator | None = None,
+        optimizer: torch.optim.Optimizer | None = None,
+    ) -> Choice:
+        """Start the proxies at K embeddings per class chosen from a pool (Algorithm 2).
+
+        The initial centres of K-Center are the origin before the first problem and the last problem's best proxies
+        after it.
+
+        Parameters
+        ----------
+        pool : (C, b, D) embeddings of b samples of each class, classes in order.
+        mask : (C, b), True where a pool entry exists; for classes with fewer samples.
+        generator : source of the choice where selection = "random".
+        optimizer : its running moments of the proxies are cleared, since they belong to the last problem's.
+
+        Raises
+        ------
+        LabError : another shape, NaN, or fewer than K valid entries for a class.
+        """
+        wanted = (self.num_classes, self.embedding_size)
+        if pool.ndim != 3 or (pool.shape[0], pool.shape[2]) != wanted:
+            raise LabError("pool", f"shape (C, b, D) = ({wanted[0]}, b, {wanted[1]})", describe(pool))
+        check_finite("pool", pool)
+        points = self.normalized(pool.to(self.proxies))
+        valid = torch.ones(points.shape[:2], dtype=torch.bool, device=points.device) if mask is None else mask
+        if int(valid.sum(dim=1).min()) < self.proxies_per_class:
+            short = int(valid.sum(dim=1).argmin())
+            raise LabError(
+                "pool",
+                f"at least K = {self.proxies_per_class} samples of every class",
+                f"{int(valid[short].sum())} of class {short}",
+                "Draw more, or lower proxies_per_class.",
+            )
+        radii = None
+        if self.selection == "random":
+            indices = random_selection(valid, self.proxies_per_class, generator=generator)
+        else:
+            if self.best_proxies is None:
+                centres = points.new_zeros(self.num_classes, 1, self.embedding_size)
+            else:
+                centres = self.normalized(self.best_proxies.to(points))
+            indices, radii = greedy_k_center(points, self.proxies_per_class, initial=centres, mask=valid)
+        picked = points.gather(1, indices[:, :, None].expand(-1, -1, self.embedding_size))
+        self.proxies.copy_(picked)
+        self._initialized = True
+        if optimizer is not None:
+            optimizer.state.pop(self.proxies, None)
+        return Choice(indices, radii)
+
+    @torch.no_grad()
+    def add_projection_gradient(self, model: nn.Module) -> None:
+        """Add λ (θ - θ_prev) to the gradients of the model's trainable parameters: the gradient of ½ λ ‖θ - θ_prev‖².
+
+        Call it between `backward()` and the optimiser's step (before clipping). It does nothing in the first problem,
+        but remembers the model whose solution `observe` has to keep.
+        """
+        self._model = [model]
+        if self.problem == 0 or self.projection_weight == 0:
+            return
+        trainable = [p for p in model.parameters() if p.requires_grad]
+        if self.previous_weights is None or len(self.previous_weights) != len(trainable):
+            raise LabError("model", "the model of the last problem, with the same trainable parameters", type(model).__name__)
+        touched = [(p, old) for p, old in zip(trainable, self.previous_weights, strict=True) if p.grad is not None]
+        gradients = [p.grad for p, _ in touched]
+        torch._foreach_add_(gradients, [p for p, _ in touched], alpha=self.projection_weight)
+        torch._foreach_add_(gradients, [old for _, old in touched], alpha=-self.projection_weight)
+
+    @torch.no_grad()
+    def observe(self, map_at_r: float, model: nn.Module | None = None) -> Verdict:
+        """Take note of a validation score; say whether it improved, and whether the problem is over.
+
+        On "next problem": θ_prev becomes the problem's best θ, its best proxies become K-Center's initial centres, the
+        best score resets and `problem` counts on; draw a pool and call `initialize`. With `restore_best` the model is
+        set back to its best weights here.
+
+        Parameters
+        ----------
+        map_at_r : validation MAP@R in 0 ... 1.
+        model : the network; by default the one last given to `add_projection_gradient`.
+        """
+        check_number("map_at_r", map_at_r, low=0, high=1)
+        model = model if model is not None else (self._model[0] if self._model else None)
+        if map_at_r > self.best_map_at_r + self.min_improvement:
+            self.best_map_at_r, self.waited = map_at_r, 0
+            self.best_proxies = self.proxies.detach().clone()
+            if model is not None:
+                self.best_weights = {k: v.detach().to("cpu", copy=True) for k, v in model.state_dict().items()}
+            return "improved"
+        self.waited += 1
+        if self.patience is None or self.waited < self.patience:
+            return "waiting"
+        if model is not None and self.best_weights is not None:
+            best = self.best_weights
+            named = [(name, p) for name, p in model.named_parameters() if p.requires_grad]
+            self.previous_weights = [best[name].to(p, copy=True) for name, p in named]
+            if self.restore_best:
+                model.load_state_dict(best)
+        self.problem += 1
+        self.best_map_at_r, self.waited, self.best_weights = -1.0, 0, None
+        return "next problem"
+
+    def get_extra_state(self) -> dict[str, Any]:
+        """State beyond the proxies, as tensors and numbers only, so that loading needs no pickle."""
+        names = ("problem", "best_map_at_r", "waited", "best_proxies", "best_weights", "previous_weights", "_initialized")
+        return {name: getattr(self, name) for name in names}
+
+    def set_extra_state(self, state: dict[str, Any]) -> None:
+        """Take back what `get_extra_state` gave."""
+        for name, value in state.items():
+            setattr(self, name, value)

@@ -1,0 +1,48 @@
+"""A run's state on disk: one file, replaced whole, read without unpickling anything."""
+
+from __future__ import annotations
+
+import os
+import pickle
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from labkit.errors import LabError
+from labkit.files import write_atomically
+
+FORMAT = 1
+
+
+def save_checkpoint(path: str | os.PathLike[str], state: dict[str, Any]) -> None:
+    """Write `state` (tensors, numbers, strings, lists, dictionaries) in place of the last checkpoint, whole or not at all.
+
+    Raises
+    ------
+    LabError : the disk is full or read-only; the last checkpoint is still there.
+    """
+    write_atomically(path, lambda file: torch.save({"format": FORMAT, **state}, file))
+
+
+def load_checkpoint(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """Read what `save_checkpoint` wrote, onto the CPU.
+
+    Raises
+    ------
+    LabError : no such file, truncated, corrupt, not a checkpoint, or from a newer labkit.
+    """
+    where = Path(path)
+    if not where.is_file():
+        raise LabError(str(path), "a checkpoint written by an earlier run", "nothing there", "Start without --resume.")
+    try:
+        state = torch.load(where, map_location="cpu", weights_only=True)
+    except (RuntimeError, pickle.UnpicklingError, EOFError, OSError, ValueError, KeyError, AttributeError) as error:
+        said = str(error).splitlines()[0][:120] if str(error) else type(error).__name__
+        raise LabError(
+            str(path), "a whole checkpoint as labkit writes it", f"a damaged file ({said})", "Delete it and start again."
+        ) from error
+    if not isinstance(state, dict) or state.get("format") != FORMAT:
+        found = state.get("format") if isinstance(state, dict) else type(state).__name__
+        raise LabError(str(path), f"a checkpoint of format {FORMAT}", f"format {found}")
+    return state

@@ -1,0 +1,42 @@
+"""The figures of one evaluation: retrieval on held-out pictures, geometry on the recorded sample."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from labkit.metrics import covering_summary, inter_class_distance, proxy_spread, retrieval_metrics, violation_rate
+
+MARGINS = (0.0, 0.5)  # of the chance constraint, where the loss has no Euclidean margins of its own
+
+
+def retrieval_figures(embeddings: Tensor, labels: Tensor) -> dict[str, float]:
+    """MAP@R, P@1 and P@R of each sample among the others."""
+    figures = retrieval_metrics(embeddings, labels, ks=(1,))
+    return {name: float(figures[name]) for name in ("map_at_r", "p_at_1", "p_at_r")}
+
+
+def geometry_figures(embeddings: Tensor, labels: Tensor, proxies: Tensor | None, loss: nn.Module) -> dict[str, float]:
+    """Covering of the classes by their proxies, proxy spread, inter-class distance, and the chance constraint.
+
+    Parameters
+    ----------
+    embeddings : (n, D) normalised, labels : (n,).
+    proxies : (C, K, D) normalised; None leaves the covering and the spread out.
+    loss : its `pos_margin` and `neg_margin`, where it has them, set the constraint: beta is their middle, alpha half
+        their difference (equation 4.2).
+    """
+    figures: dict[str, float] = {}
+    if proxies is not None:
+        owners = torch.arange(proxies.shape[0]).repeat_interleave(proxies.shape[1])
+        covering = covering_summary(embeddings, labels, proxies.flatten(0, 1), owners)
+        figures["covering_mean"] = covering.covering_mean
+        figures["covering_q95"] = covering.covering_q95
+        figures["covering_max"] = covering.covering_max
+        figures["proxy_spread"] = proxy_spread(proxies)
+    figures["inter_class_distance"] = inter_class_distance(embeddings, labels)
+    low, high = (getattr(loss, name, default) for name, default in zip(("pos_margin", "neg_margin"), MARGINS, strict=True))
+    if high > low:
+        constraint = violation_rate(embeddings, labels, beta=(low + high) / 2, alpha=(high - low) / 2)
+        figures["violation"], figures["surrogate"] = constraint.probability, constraint.surrogate
+    return figures

@@ -1,0 +1,251 @@
+"""An experiment: every setting of a run in one frozen, validated value that travels as JSON."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, get_type_hints
+
+from labkit.errors import LabError
+from labkit.validation import check_choice, check_number, describe
+
+METHODS = ("ccp", "proxy", "samples", "pairs")
+NETWORKS = ("resnet20v2", "small")
+SOURCES = ("auto", "mnist", "mnist-5k", "digits-8x8")
+AUGMENTATIONS = ("none", "shift", "affine")
+PRECISIONS = ("auto", "float32", "bfloat16", "float16")
+SCHEDULES = ("constant", "cosine")
+
+
+@dataclass(frozen=True)
+class Data:
+    """Which pictures, and how a batch is drawn from them."""
+
+    source: str = "auto"
+    augmentation: str = "affine"
+    classes_per_batch: int = 10
+    samples_per_class: int = 12
+
+    def check(self) -> None:
+        check_choice("data.source", self.source, SOURCES)
+        check_choice("data.augmentation", self.augmentation, AUGMENTATIONS)
+        check_number("data.classes_per_batch", self.classes_per_batch, low=1, whole=True)
+        check_number("data.samples_per_class", self.samples_per_class, low=1, whole=True)
+
+
+@dataclass(frozen=True)
+class Network:
+    """Which network, how wide its embedding, and in which precision it computes."""
+
+    name: str = "resnet20v2"
+    embedding_size: int = 2
+    precision: str = "auto"
+
+    def check(self) -> None:
+        check_choice("network.name", self.name, NETWORKS)
+        check_number("network.embedding_size", self.embedding_size, low=1, whole=True)
+        check_choice("network.precision", self.precision, PRECISIONS)
+
+
+@dataclass(frozen=True)
+class Loss:
+    """Which pair loss, with the settings that differ from its defaults."""
+
+    name: str = "c2"
+    options: dict[str, Any] = field(default_factory=dict)
+
+    def check(self) -> None:
+        from labkit.training.registry import check_loss_options
+
+        check_loss_options(self.name, self.options)
+
+
+@dataclass(frozen=True)
+class Projections:
+    """The settings of CCP; `labkit.ccp.AlternatingProjections` says what each does."""
+
+    proxies_per_class: int = 4
+    pool_size: int = 16
+    projection_weight: float = 2e-4
+    patience: int = 3
+    pair_weight: float = 0.0
+    selection: str = "k_center"
+    restore_best: bool = False
+
+    def check(self) -> None:
+        check_number("projections.proxies_per_class", self.proxies_per_class, low=1, whole=True)
+        check_number("projections.pool_size", self.pool_size, low=1, whole=True)
+        if self.pool_size < self.proxies_per_class:
+            raise LabError(
+                "projections.pool_size", f"at least proxies_per_class = {self.proxies_per_class}", self.pool_size
+            )
+        check_number("projections.projection_weight", self.projection_weight, low=0)
+        check_number("projections.patience", self.patience, low=1, whole=True)
+        check_number("projections.pair_weight", self.pair_weight, low=0)
+        check_choice("projections.selection", self.selection, ("k_center", "random"))
+
+
+@dataclass(frozen=True)
+class Optimizer:
+    """Adam with a warm-up and a schedule; the proxies learn at `proxy_multiplier` times the rate, without decay."""
+
+    learning_rate: float = 2e-3
+    weight_decay: float = 1e-4
+    beta1: float = 0.9
+    beta2: float = 0.99
+    proxy_multiplier: float = 1.0
+    schedule: str = "cosine"
+    warmup_steps: int = 100
+    final_fraction: float = 0.02
+
+    def check(self) -> None:
+        check_number("optimizer.learning_rate", self.learning_rate, low=0, open_low=True)
+        check_number("optimizer.weight_decay", self.weight_decay, low=0)
+        check_number("optimizer.beta1", self.beta1, low=0, high=0.9999)
+        check_number("optimizer.beta2", self.beta2, low=0, high=0.999999)
+        check_number("optimizer.proxy_multiplier", self.proxy_multiplier, low=0)
+        check_choice("optimizer.schedule", self.schedule, SCHEDULES)
+        check_number("optimizer.warmup_steps", self.warmup_steps, low=0, whole=True)
+        check_number("optimizer.final_fraction", self.final_fraction, low=0, high=1)
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """Everything that decides a run. Equal experiments on one machine give equal recordings.
+
+    Parameters
+    ----------
+    name : a name for people; the preset's, where it came from one.
+    method : "ccp" (alternating projections), "proxy" (one proxy problem, never re-initialised), "samples" (anchor
+        samples embedded afresh at every step instead of proxies), "pairs" (the batch's own pairs, no proxies).
+    seed : of every random number of the run.
+    steps : optimiser steps, one batch each.
+    evaluate_every : steps between two validation scores (E in the paper).
+    stop_patience : evaluations without a better overall score after which the run ends early; 0 never does.
+    sample_size : test pictures whose embeddings are recorded.
+
+    Examples
+    --------
+    >>> experiment = Experiment.preset("mnist-2d-ccp", seed=1, **{"projections.patience": 5})
+    >>> experiment.projections.patience
+    5
+    >>> Experiment.from_json(experiment.to_json()) == experiment
+    True
+    """
+
+    name: str = "mnist-2d-ccp"
+    method: str = "ccp"
+    seed: int = 0
+    steps: int = 2000
+    evaluate_every: int = 50
+    stop_patience: int = 60
+    sample_size: int = 3000
+    data: Data = field(default_factory=Data)
+    network: Network = field(default_factory=Network)
+    loss: Loss = field(default_factory=Loss)
+    projections: Projections = field(default_factory=Projections)
+    optimizer: Optimizer = field(default_factory=Optimizer)
+
+    def __post_init__(self) -> None:
+        for part in dataclasses.fields(self):
+            _check_type(part.name, getattr(self, part.name), get_type_hints(type(self))[part.name])
+        check_choice("method", self.method, METHODS)
+        check_number("seed", self.seed, low=0, high=2**31 - 1, whole=True)
+        check_number("steps", self.steps, low=1, whole=True)
+        check_number("evaluate_every", self.evaluate_every, low=1, whole=True)
+        check_number("stop_patience", self.stop_patience, low=0, whole=True)
+        check_number("sample_size", self.sample_size, low=2, whole=True)
+        for section in (self.data, self.network, self.loss, self.projections, self.optimizer):
+            for part in dataclasses.fields(section):
+                hints = get_type_hints(type(section))
+                _check_type(f"{type(section).__name__.lower()}.{part.name}", getattr(section, part.name), hints[part.name])
+            section.check()
+
+    @classmethod
+    def presets(cls) -> list[str]:
+        """Names that `preset` knows, in order."""
+        from labkit.training.presets import PRESETS
+
+        return list(PRESETS)
+
+    @classmethod
+    def preset(cls, name: str, **changes: Any) -> Experiment:
+        """The experiment of that name, with changes: a field's name, or `section.field` for one inside a section."""
+        from labkit.training.presets import PRESETS
+
+        check_choice("preset", name, PRESETS)
+        return PRESETS[name]().replace(**changes)
+
+    def replace(self, **changes: Any) -> Experiment:
+        """A copy with other settings, e.g. `replace(seed=1, **{"optimizer.learning_rate": 1e-3})`.
+
+        Raises
+        ------
+        LabError : unknown setting (the nearest is suggested), or a value that the setting refuses.
+        """
+        top: dict[str, Any] = {}
+        for key, value in changes.items():
+            head, _, rest = key.partition(".")
+            check_choice("setting", head, [f.name for f in dataclasses.fields(self)])
+            if not rest:
+                top[head] = _section(head, value) if isinstance(value, Mapping) else value
+                continue
+            section = top.get(head, getattr(self, head))
+            if head == "loss" and rest.startswith("options."):
+                options = {**section.options, rest.removeprefix("options."): value}
+                top[head] = dataclasses.replace(section, options=options)
+                continue
+            if not dataclasses.is_dataclass(section):
+                raise LabError("setting", f"{head!r} alone, since it has no parts", repr(key))
+            check_choice("setting", key, [f"{head}.{f.name}" for f in dataclasses.fields(section)])
+            # a whole number is welcome wherever a real number is
+            top[head] = dataclasses.replace(section, **{rest: value})  # type: ignore[type-var]
+        return dataclasses.replace(self, **top)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain dictionaries and numbers, ready for JSON."""
+        return dataclasses.asdict(self)
+
+    def to_json(self) -> str:
+        """The settings as indented JSON."""
+        return json.dumps(self.to_dict(), indent=2)
+
+    @classmethod
+    def from_dict(cls, settings: Mapping[str, Any]) -> Experiment:
+        """The experiment with these settings; what is missing takes its default, what is unknown is refused."""
+        return cls().replace(**settings)
+
+    @classmethod
+    def from_json(cls, text: str) -> Experiment:
+        """The experiment that `to_json` wrote."""
+        try:
+            settings = json.loads(text)
+        except json.JSONDecodeError as error:
+            raise LabError("experiment", "JSON as to_json writes it", str(error)) from error
+        if not isinstance(settings, dict):
+            raise LabError("experiment", "a JSON object", describe(settings))
+        return cls.from_dict(settings)
+
+
+def _section(name: str, values: Mapping[str, Any]) -> Any:
+    """The dataclass of a section from a dictionary of its fields."""
+    kind = get_type_hints(Experiment)[name]
+    if not dataclasses.is_dataclass(kind):
+        raise LabError(name, "a single value", describe(dict(values)))
+    for key in values:
+        check_choice("setting", f"{name}.{key}", [f"{name}.{f.name}" for f in dataclasses.fields(kind)])
+    return kind(**values)  # type: ignore[operator]
+
+
+def _check_type(name: str, value: Any, kind: Any) -> None:
+    """Refuse a value of another kind than the field's, e.g. a string where a number belongs."""
+    if kind is float:
+        fits = isinstance(value, (int, float)) and not isinstance(value, bool)
+    elif kind is int:
+        fits = isinstance(value, int) and not isinstance(value, bool)
+    else:
+        fits = isinstance(value, dict if getattr(kind, "__origin__", None) is dict else kind)
+    if not fits:
+        raise LabError(name, f"a value of type {getattr(kind, '__name__', kind)}", describe(value))

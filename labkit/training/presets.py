@@ -1,0 +1,55 @@
+"""Experiments by name. A preset is a function, so that looking at the names builds nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from labkit.training.experiment import Data, Experiment, Loss, Network, Optimizer, Projections
+
+# For each pair loss the settings that differ from its defaults on the plane.
+MNIST_LOSSES: dict[str, dict[str, Any]] = {"c2": {}, "c1": {}, "triplet": {}, "ms": {}}
+
+
+def mnist_2d(method: str, loss: str = "c2", name: str = "") -> Experiment:
+    """The proof of concept at full size: ResNet20 v2, 2-D, four proxies per class, a pool of 16."""
+    return Experiment(
+        name=name or f"mnist-2d-{method}",
+        method=method,
+        steps=2000,
+        evaluate_every=50,
+        data=Data(source="auto", augmentation="affine", classes_per_batch=10, samples_per_class=12),
+        network=Network(name="resnet20v2", embedding_size=2),
+        loss=Loss(name=loss, options=MNIST_LOSSES[loss]),
+        projections=Projections(proxies_per_class=4, pool_size=16),
+        optimizer=Optimizer(learning_rate=2e-3),
+    )
+
+
+def poc(method: str, name: str = "") -> Experiment:
+    """The proof of concept in half a minute: the small net on the digits that a package carries."""
+    return Experiment(
+        name=name or f"poc-{method}",
+        method=method,
+        steps=1200,
+        evaluate_every=30,
+        sample_size=1000,
+        data=Data(source="mnist-5k", augmentation="affine", classes_per_batch=10, samples_per_class=12),
+        network=Network(name="small", embedding_size=2, precision="float32"),
+        loss=Loss(name="c2"),
+        projections=Projections(proxies_per_class=4, pool_size=16),
+        optimizer=Optimizer(learning_rate=3e-3),
+    )
+
+
+METHOD_NAMES = ("ccp", "proxy", "samples", "pairs")
+PRESETS: dict[str, Callable[[], Experiment]] = {
+    **{f"mnist-2d-{method}": partial(mnist_2d, method) for method in METHOD_NAMES},
+    **{
+        f"mnist-2d-{loss}-{method}": partial(mnist_2d, method, loss, f"mnist-2d-{loss}-{method}")
+        for loss in ("c1", "triplet", "ms")
+        for method in METHOD_NAMES
+    },
+    **{f"poc-{method}": partial(poc, method) for method in METHOD_NAMES},
+}

@@ -1,0 +1,99 @@
+"""Collects a run while it goes on; a Recording can be taken of it at any moment."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from labkit.training.recording import Problem, Recording
+
+
+class Recorder:
+    """The growing lists behind a `Recording`.
+
+    Parameters
+    ----------
+    fixed : parts that do not change: experiment, labels, thumbnails, class_names, environment.
+    """
+
+    def __init__(self, **fixed: Any) -> None:
+        self.fixed = fixed
+        self.steps: list[int] = []
+        self.embeddings: list[Tensor] = []
+        self.proxies: list[Tensor] = []
+        self.metrics: dict[str, list[float]] = {}
+        self.problems: list[dict[str, Any]] = []
+        self.events: list[dict[str, Any]] = []
+        self.final: dict[str, float] = {}
+
+    def snapshot(self, step: int, embeddings: Tensor, proxies: Tensor | None) -> None:
+        """Keep where the samples (n, D) and the proxies (C, K, D) lie now."""
+        self.steps.append(step)
+        self.embeddings.append(embeddings.detach().cpu().half())
+        if proxies is not None:
+            self.proxies.append(proxies.detach().float().cpu().clone())
+
+    def evaluation(self, figures: dict[str, float]) -> None:
+        """Keep one evaluation's figures."""
+        for name, value in figures.items():
+            self.metrics.setdefault(name, []).append(float(value))
+
+    def close_problem(self, proxies: Tensor | None, next_proxies: Tensor | None) -> None:
+        """The running problem ends at the newest snapshot."""
+        index = len(self.problems)
+        steps, scores = np.array(self.metrics["step"]), np.array(self.metrics["map_at_r"])
+        mine = np.flatnonzero(np.array(self.metrics["problem"]) == index)
+        best = mine[scores[mine].argmax()]
+        self.problems.append(
+            {
+                "index": index,
+                "start": self.problems[-1]["end"] if self.problems else 0,
+                "end": self.steps[-1],
+                "snapshot": len(self.steps) - 1,
+                "best_step": int(steps[best]),
+                "best_map_at_r": float(scores[best]),
+                "proxies": None if proxies is None else proxies.detach().float().cpu().clone(),
+                "next_proxies": None if next_proxies is None else next_proxies.detach().float().cpu().clone(),
+            }
+        )
+
+    def recording(self) -> Recording:
+        """The run so far; arrays of its own."""
+        parts = ("proxies", "next_proxies")
+        problems = [
+            Problem(**{k: v.numpy().copy() if k in parts and v is not None else v for k, v in p.items()})
+            for p in self.problems
+        ]
+        return Recording(
+            steps=np.array(self.steps, dtype=np.int64),
+            embeddings=torch.stack(self.embeddings).float().numpy(),
+            proxies=torch.stack(self.proxies).numpy() if self.proxies else None,
+            metrics={name: np.array(values) for name, values in self.metrics.items()},
+            problems=problems,
+            events=[dict(event) for event in self.events],
+            final=dict(self.final),
+            **self.fixed,
+        )
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything that has been collected, as tensors, numbers and strings."""
+        return {
+            "steps": list(self.steps),
+            "embeddings": torch.stack(self.embeddings),
+            "proxies": torch.stack(self.proxies) if self.proxies else None,
+            "metrics": {name: torch.tensor(values, dtype=torch.float64) for name, values in self.metrics.items()},
+            "problems": self.problems,
+            "events": self.events,
+            "final": self.final,
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Take back what `state_dict` gave."""
+        self.steps = list(state["steps"])
+        self.embeddings = list(state["embeddings"].unbind(0))
+        self.proxies = [] if state["proxies"] is None else list(state["proxies"].unbind(0))
+        self.metrics = {name: values.tolist() for name, values in state["metrics"].items()}
+        self.problems, self.events, self.final = list(state["problems"]), list(state["events"]), dict(state["final"])

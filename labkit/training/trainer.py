@@ -1,0 +1,370 @@
+"""The training loop: a synchronous `step(n)` that knows nothing of threads, widgets or figures."""
+
+from __future__ import annotations
+
+import os
+import platform
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from tqdm.auto import tqdm
+
+from labkit.ccp import AlternatingProjections
+from labkit.datasets import Splits, load_digits
+from labkit.datasets.images import ImageSet, stratified_split
+from labkit.errors import LabError
+from labkit.geometry import lipschitz_normalize
+from labkit.training.evaluation import geometry_figures, retrieval_figures
+from labkit.training.experiment import Experiment
+from labkit.training.optimisation import build_optimizer, choose_device, choose_precision, schedule
+from labkit.training.pictures import Pictures
+from labkit.training.recorder import Recorder
+from labkit.training.recording import Recording
+from labkit.training.registry import build_loss, build_network, build_projections
+from labkit.training.run_folder import RunFolder
+
+EARLY_SNAPSHOTS = (1, 2, 4, 8, 16, 32)  # the first steps change most
+Callback = Callable[["Trainer", dict[str, float]], None]
+
+
+class Trainer:
+    """Runs an experiment step by step.
+
+    Parameters
+    ----------
+    experiment : what to run.
+    splits : the pictures; by default the experiment's data source is loaded.
+    directory : where the run lives on disk (experiment.json, checkpoint.pt, recording.npz, model.pt); None keeps it in memory.
+    resume : go on from the directory's checkpoint. An interrupted run that is resumed ends with the same recording as
+        one that was left alone.
+    device : "auto", or a torch device's name.
+    callbacks : each called as `callback(trainer, figures)` after every evaluation.
+
+    Attributes
+    ----------
+    model, loss, projections : network, pair loss, and the `AlternatingProjections` around it (None for method "pairs").
+    steps_done : optimiser steps so far. done : whether the run is over.
+
+    Examples
+    --------
+    >>> experiment = Experiment.preset("poc-ccp", steps=4, evaluate_every=2, sample_size=50, **{"data.source": "digits-8x8"})
+    >>> trainer = Trainer(experiment)
+    >>> trainer.step(2)
+    >>> trainer.steps_done
+    2
+    """
+
+    def __init__(
+        self,
+        experiment: Experiment,
+        *,
+        splits: Splits | None = None,
+        directory: str | os.PathLike[str] | None = None,
+        resume: bool = False,
+        device: str = "auto",
+        callbacks: Sequence[Callback] = (),
+    ) -> None:
+        self.experiment, self.callbacks = experiment, list(callbacks)
+        self.splits = splits if splits is not None else load_digits(experiment.data.source)
+        self.device = choose_device(device)
+        self.dtype = choose_precision(experiment.network.precision, self.device)
+        self._scaler = torch.amp.GradScaler("cuda", enabled=self.dtype == torch.float16)
+        self.pictures = Pictures(self.splits, experiment.data, experiment.seed, self.device)
+        model = build_network(experiment, self.splits.train.images.shape[1], self.pictures.generators["weights"])
+        self.model: nn.Module = model.to(self.device, memory_format=torch.channels_last)
+        self.loss = build_loss(experiment).to(self.device)
+        self.projections = build_projections(experiment, self.loss, len(self.splits.class_names), self.device)
+        learns_proxies = self.projections is not None and experiment.method != "samples"
+        proxies = [self.projections.proxies] if learns_proxies and self.projections is not None else []
+        self.optimizer = build_optimizer(experiment.optimizer, self.model, proxies)
+        self.anchors: Tensor | None = None  # (C, K) indices of the samples that the proxies started from
+        self.sample = _fixed_sample(self.splits.test, experiment.sample_size)
+        self.recorder = self._new_recorder()
+        self.steps_done, self.done, self.seconds = 0, False, 0.0
+        self._loss_sum, self._loss_count = torch.zeros((), device=self.device), 0
+        self.best: dict[str, Any] = {"map_at_r": -1.0, "step": 0, "evaluation": 0, "weights": None, "references": None}
+        self.folder = None if directory is None else RunFolder(directory)
+        if self.folder is None and resume:
+            raise LabError("resume", "a directory to resume from", "directory=None")
+        state = self.folder.open(experiment, resume) if self.folder is not None else None
+        if state is not None:
+            self.load_state_dict(state)
+
+    def _new_recorder(self) -> Recorder:
+        return Recorder(
+            experiment=self.experiment.to_dict(),
+            labels=self.sample.labels.numpy(),
+            thumbnails=_thumbnails(self.sample.images),
+            class_names=list(self.splits.class_names),
+            environment={
+                "data": self.splits.description,
+                "device": str(self.device),
+                "precision": str(self.dtype).removeprefix("torch."),
+                "threads": torch.get_num_threads(),
+                "torch": torch.__version__,
+                "python": platform.python_version(),
+            },
+        )
+
+    def _autocast(self) -> AbstractContextManager[Any]:
+        if self.dtype == torch.float32:
+            return nullcontext()
+        return torch.autocast(self.device.type, self.dtype)
+
+    def _forward(self, pictures: Tensor) -> Tensor:
+        """Standardised pictures (n, c, h, w) -> embeddings (n, D) in float32, not normalised."""
+        with self._autocast():
+            embeddings: Tensor = self.model(pictures.contiguous(memory_format=torch.channels_last))
+        return embeddings.float()
+
+    def normalized(self, embeddings: Tensor) -> Tensor:
+        """Normalise (n, D) embeddings as the loss does."""
+        if self.projections is not None:
+            return self.projections.normalized(embeddings)
+        own: Callable[[Tensor], Tensor] = getattr(self.loss, "normalized", lipschitz_normalize)
+        return own(embeddings)
+
+    @torch.no_grad()
+    def embed(self, images: Tensor) -> Tensor:
+        """Bytes (n, c, h, w) -> normalised embeddings (n, D) on the CPU, by the live weights in eval mode."""
+        with _eval_mode(self.model):
+            parts = [self._forward(self.pictures.standardize(part.to(self.device))) for part in images.split(500)]
+        return self.normalized(torch.cat(parts)).cpu()
+
+    def step(self, n: int = 1) -> None:
+        """Do n optimiser steps (fewer if the run ends), with the evaluations and new problems that fall due.
+
+        Raises
+        ------
+        LabError : the loss is not finite; the message says at which step.
+        """
+        for _ in range(n):
+            if self.done:
+                return
+            started = time.perf_counter()
+            if not self.recorder.steps:
+                self._start()
+            self._one_step()
+            self.steps_done += 1
+            last = self.steps_done >= self.experiment.steps
+            if self.steps_done % self.experiment.evaluate_every == 0 or last:
+                self._evaluate(last)
+            elif self.steps_done in EARLY_SNAPSHOTS:
+                self._snapshot()
+            self.seconds += time.perf_counter() - started
+
+    def _one_step(self) -> None:
+        self.model.train()
+        indices, labels = self.pictures.batch()
+        anchors = None
+        if self.anchors is not None and self.experiment.method == "samples" and self.projections is not None:
+            both = self._forward(self.pictures.views(torch.cat((indices, self.anchors.flatten()))))
+            embeddings, anchors = both[: len(indices)], both[len(indices) :].view_as(self.projections.proxies)
+        else:
+            embeddings = self._forward(self.pictures.views(indices))
+        if self.projections is None:
+            loss = self.loss(embeddings, labels)
+        else:
+            loss = self.projections(embeddings, labels, anchors=anchors)
+        self.optimizer.zero_grad(set_to_none=True)
+        self._scaler.scale(loss).backward()
+        self._scaler.unscale_(self.optimizer)
+        if self.projections is not None:
+            self.projections.add_projection_gradient(self.model)
+        settings = self.experiment.optimizer
+        rate = settings.learning_rate * schedule(settings, self.steps_done, self.experiment.steps)
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate * group["multiplier"]
+        self._scaler.step(self.optimizer)
+        self._scaler.update()
+        self._loss_sum += loss.detach()
+        self._loss_count += 1
+
+    def _start(self) -> None:
+        """Before the first step: first proxies, and the untrained network's snapshot and figures."""
+        self._choose_proxies()
+        self._record_evaluation(loss=float("nan"))
+
+    @torch.no_grad()
+    def _choose_proxies(self) -> None:
+        """Draw a pool from the training pictures, embed it by the live weights, and start the proxies from it."""
+        if self.projections is None:
+            return
+        pool = self.pictures.pool(self.projections.pool_size)
+        with _eval_mode(self.model):
+            embeddings = self._forward(self.pictures.views(pool.flatten()))
+        choice = self.projections.initialize(
+            embeddings.view(*pool.shape, -1), generator=self.pictures.generators["pool"], optimizer=self.optimizer
+        )
+        self.anchors = pool.gather(1, choice.indices.cpu())
+
+    @torch.no_grad()
+    def _references(self) -> Tensor | None:
+        """Live proxies (C, K, D), normalised; for sample-based training the anchors as they are embedded now."""
+        if self.projections is None:
+            return None
+        if self.experiment.method == "samples" and self.anchors is not None:
+            anchors = self.embed(self.pictures.originals(self.anchors.flatten()))
+            self.projections.proxies.copy_(anchors.view_as(self.projections.proxies))
+        return self.projections.normalized(self.projections.proxies.detach()).cpu()
+
+    def _snapshot(self) -> tuple[Tensor, Tensor | None]:
+        embeddings, references = self.embed(self.sample.images), self._references()
+        self.recorder.snapshot(self.steps_done, embeddings, references)
+        return embeddings, references
+
+    def _record_evaluation(self, loss: float) -> dict[str, float]:
+        embeddings, references = self._snapshot()
+        held_out = self.splits.held_out
+        figures = {
+            "step": float(self.steps_done),
+            "problem": float(self.projections.problem if self.projections is not None else 0),
+            "loss": loss,
+            **retrieval_figures(self.embed(held_out.images), held_out.labels),
+            **geometry_figures(embeddings, self.sample.labels, references, self.loss),
+            "learning_rate": float(self.optimizer.param_groups[0]["lr"]) if self.steps_done else 0.0,
+        }
+        self.recorder.evaluation(figures)
+        return figures
+
+    def _evaluate(self, last: bool) -> None:
+        mean_loss = float(self._loss_sum) / max(1, self._loss_count)
+        if mean_loss != mean_loss:
+            raise LabError(
+                "loss", "a finite number", f"NaN by step {self.steps_done}", "Lower optimizer.learning_rate."
+            )
+        self._loss_sum.zero_()
+        self._loss_count = 0
+        figures = self._record_evaluation(mean_loss)
+        evaluations = len(self.recorder.metrics["step"])
+        if figures["map_at_r"] > self.best["map_at_r"] + 1e-5:
+            weights = {k: v.detach().to("cpu", copy=True) for k, v in self.model.state_dict().items()}
+            references = None if self.projections is None else self.projections.proxies.detach().cpu().clone()
+            self.best = {
+                "map_at_r": figures["map_at_r"],
+                "step": self.steps_done,
+                "evaluation": evaluations,
+                "weights": weights,
+                "references": references,
+            }
+        stop_after = self.experiment.stop_patience
+        last = last or 0 < stop_after <= evaluations - self.best["evaluation"]
+        verdict = "waiting" if self.projections is None else self.projections.observe(figures["map_at_r"], self.model)
+        if last:
+            self._finish()
+        elif verdict == "next problem" and self.projections is not None:
+            converged = self.projections.best_proxies
+            self._choose_proxies()
+            self.recorder.close_problem(
+                None if converged is None else self.projections.normalized(converged), self.projections.proxies
+            )
+        if self.folder is not None:
+            self.folder.save(self.state_dict(), self.recording, self.done)
+        for callback in self.callbacks:
+            callback(self, figures)
+
+    def _finish(self) -> None:
+        """Close the last problem, take the weights that were best on the held-out pictures, and judge them on the test set."""
+        references = self._references()
+        self.recorder.close_problem(references, None)
+        self.model.load_state_dict(self.best["weights"])
+        test, best = self.splits.test, self.best["references"]
+        references = None if best is None else self.normalized(best.to(self.device)).cpu()
+        self.recorder.final = {
+            "chosen_step": float(self.best["step"]),
+            "held_out_map_at_r": self.best["map_at_r"],
+            **retrieval_figures(self.embed(test.images), test.labels),
+            **geometry_figures(self.embed(self.sample.images), self.sample.labels, references, self.loss),
+        }
+        self.done = True
+
+    def run(self, progress: bool = True) -> Recording:
+        """Step until the run is over, with a progress bar; an interruption leaves what was recorded on disk.
+
+        Returns
+        -------
+        Recording : of the whole run; the model holds the weights chosen on the held-out pictures.
+        """
+        total = self.experiment.steps
+        with tqdm(total=total, initial=self.steps_done, desc=self.experiment.name, disable=not progress) as bar:
+            try:
+                while not self.done:
+                    before = self.steps_done
+                    self.step(min(10, total - self.steps_done))
+                    bar.update(self.steps_done - before)
+                    if "map_at_r" in self.recorder.metrics:
+                        score = self.recorder.metrics["map_at_r"][-1]
+                        bar.set_postfix({"MAP@R": f"{score:.3f}", "problem": len(self.recorder.problems)}, refresh=False)
+            finally:
+                if self.folder is not None and self.recorder.steps:
+                    self.folder.record(self.recording())
+        return self.recording()
+
+    def recording(self) -> Recording:
+        """The run so far."""
+        if not self.recorder.steps:
+            self._start()
+        return self.recorder.recording()
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything that the rest of the run depends on."""
+        return {
+            "steps_done": self.steps_done,
+            "done": self.done,
+            "seconds": self.seconds,
+            "model": self.model.state_dict(),
+            "optimizer": self.optimizer.state_dict(),
+            "scaler": self._scaler.state_dict(),
+            "projections": None if self.projections is None else self.projections.state_dict(),
+            "pictures": self.pictures.state_dict(),
+            "anchors": self.anchors,
+            "best": self.best,
+            "recorder": self.recorder.state_dict(),
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on where the trainer that gave `state` stood; it must have run the same experiment on the same data.
+
+        Raises
+        ------
+        LabError : a part is missing or belongs to another network.
+        """
+        try:
+            self.model.load_state_dict(state["model"])
+            if self.projections is not None:
+                self.projections.load_state_dict(state["projections"])
+            self.optimizer.load_state_dict(state["optimizer"])
+            self._scaler.load_state_dict(state["scaler"])
+            self.pictures.load_state_dict(state["pictures"])
+            self.recorder.load_state_dict(state["recorder"])
+            self.steps_done, self.done, self.seconds = state["steps_done"], state["done"], state["seconds"]
+            self.anchors, self.best = state["anchors"], state["best"]
+        except (KeyError, RuntimeError, TypeError, ValueError) as error:
+            said = str(error).splitlines()[0]
+            raise LabError("checkpoint", "the state of the same experiment on the same data", said) from error
+
+
+@contextmanager
+def _eval_mode(model: nn.Module) -> Iterator[None]:
+    """Eval mode inside, the former mode after."""
+    was_training = model.training
+    model.eval()
+    try:
+        yield
+    finally:
+        model.train(was_training)
+
+
+def _fixed_sample(test: ImageSet, size: int) -> ImageSet:
+    """`size` test pictures, the same for every run and seed."""
+    return test if size >= len(test) else test.subset(stratified_split(test.labels, size)[1])
+
+
+def _thumbnails(images: Tensor) -> Any:
+    """Grey thumbnails (n, h, w) in 16 shades, which compress to a third of what 256 need."""
+    grey = images.float().mean(dim=1)
+    return ((grey / 17).round() * 17).to(torch.uint8).numpy()
