@@ -2,6 +2,15 @@
 
 from labkit.losses.base import BaseLoss
 from labkit.losses.contrastive import ContrastiveLoss, CosineContrastiveLoss
+from labkit.losses.multi_similarity import MultiSimilarityLoss
 from labkit.losses.pairs import PairLoss
+from labkit.losses.triplet import TripletLoss
 
-__all__ = ["BaseLoss", "ContrastiveLoss", "CosineContrastiveLoss", "PairLoss"]
+__all__ = [
+    "BaseLoss",
+    "ContrastiveLoss",
+    "CosineContrastiveLoss",
+    "MultiSimilarityLoss",
+    "PairLoss",
+    "TripletLoss",
+]

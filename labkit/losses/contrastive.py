@@ -5,7 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from labkit.losses.pairs import PairBlock, PairLoss
+from labkit.losses.blocks import PairBlock
+from labkit.losses.pairs import PairLoss
 from labkit.validation import check_number
 
 
@@ -38,6 +39,7 @@ class ContrastiveLoss(PairLoss):
     """
 
     euclidean = True
+    repeats = True
     totals_before_slopes = True
 
     def __init__(
@@ -93,6 +95,8 @@ class CosineContrastiveLoss(PairLoss):
     >>> round(CosineContrastiveLoss()(x, torch.tensor([0, 0, 1])).item(), 4)  # (2 · 1 + 4 (√½ − ½)) / 3
     0.9428
     """
+
+    repeats = True
 
     def __init__(self, margin: float = 0.5, anchor: str = "proxy", normalize: str | None = "l2") -> None:
         super().__init__(anchor, normalize)

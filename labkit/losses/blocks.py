@@ -1,0 +1,176 @@
+"""The pairs of a loss a block of anchor rows at a time, all of them or those that a miner left."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from labkit.geometry import DIRECT_WIDTH, DistanceBlock
+
+BLOCK_ELEMENTS = {"cpu": 1 << 20}  # 4 MB of float32: a block that stays in the cache of a processor
+BLOCK_ELEMENTS_ELSEWHERE = 1 << 25  # an accelerator wants long rows of work instead
+
+
+class SimilarityBlock:
+    """Dot products of x (r, D) with y (m, D), and the way back; the counterpart of DistanceBlock."""
+
+    def __init__(self, x: Tensor, y: Tensor) -> None:
+        self.x, self.y = x, y
+        self.values = x @ y.T
+
+    def add_gradients(self, slopes: Tensor, grad_x: Tensor | None, grad_y: Tensor | None) -> None:
+        """Add to grad_x (r, D) and grad_y (m, D) what `slopes` (r, m) say of each product."""
+        if grad_x is not None:
+            grad_x.addmm_(slopes, self.y)
+        if grad_y is not None:
+            grad_y.addmm_(slopes.T, self.x)
+
+
+@dataclass(frozen=True)
+class Listed:
+    """The pairs that a miner left: (rows, columns) of the positives and of the negatives.
+
+    `aligned`: the two lists are the two sides of triplets, entry by entry.
+    """
+
+    positive: tuple[Tensor, Tensor]
+    negative: tuple[Tensor, Tensor]
+    aligned: bool
+
+    @classmethod
+    def from_terms(cls, terms: tuple[Tensor, ...]) -> Listed:
+        """From (a, p, n) or (a, p, a, n)."""
+        if len(terms) == 3:
+            return cls((terms[0], terms[1]), (terms[0], terms[2]), True)
+        return cls((terms[0], terms[1]), (terms[2], terms[3]), False)
+
+    def swapped(self) -> Listed:
+        """With rows and columns exchanged."""
+        return Listed(self.positive[::-1], self.negative[::-1], False)
+
+    def sorted_by_row(self) -> Listed:
+        """In ascending rows, so that each block's pairs lie together; a stable sort leaves triplets aligned."""
+        positive, negative = (
+            (rows[order], columns[order])
+            for rows, columns, order in (
+                (*pair, pair[0].argsort(stable=True)) for pair in (self.positive, self.negative)
+            )
+        )
+        return Listed(positive, negative, self.aligned)
+
+
+class PairBlock:
+    """A few anchors against all references: the values, and which of them are positive and negative.
+
+    Attributes
+    ----------
+    values : (r, M) distances or similarities.
+    positive : (P,) indices of the positive pairs into the flattened values, in ascending rows.
+    negative : (Q,) likewise, or None where every pair is negative that is neither positive nor a self-pair.
+    self_pairs : column of the first anchor's own pair, or None where there are no self-pairs.
+    aligned : whether `positive` and `negative` are the two sides of triplets, entry by entry.
+    slopes : (r, M) derivative of the loss by each value, once `set_slopes` has been called.
+    """
+
+    def __init__(
+        self,
+        values: Tensor,
+        positive: Tensor,
+        negative: Tensor | None = None,
+        self_pairs: int | None = None,
+        aligned: bool = False,
+    ) -> None:
+        self.values, self.positive, self.negative = values, positive, negative
+        self.self_pairs, self.aligned = self_pairs, aligned
+        self.slopes: Tensor | None = None
+
+    def positive_values(self) -> Tensor:
+        """A fresh (P,): the values of the positive pairs."""
+        return self.values.view(-1)[self.positive]
+
+    def positive_rows(self) -> Tensor:
+        """(P,) block row of each positive pair, ascending."""
+        return self.positive.div(self.values.shape[1], rounding_mode="floor")
+
+    def negative_values(self, never: float) -> Tensor:
+        """A fresh (Q,) of the listed negatives, or (r, M) with `never` wherever there is no negative."""
+        return self.negative_matrix(never) if self.negative is None else self.values.view(-1)[self.negative]
+
+    def negative_matrix(self, never: float) -> Tensor:
+        """A fresh (r, M): the value of each negative pair, `never` elsewhere."""
+        if self.negative is not None:
+            matrix = torch.full_like(self.values, never)
+            matrix.view(-1)[self.negative] = self.values.view(-1)[self.negative]
+            return matrix
+        matrix = self.values.clone()
+        matrix.view(-1)[self.positive] = never
+        if self.self_pairs is not None:
+            matrix.diagonal(self.self_pairs).fill_(never)
+        return matrix
+
+    def set_slopes(self, positive: Tensor, negative: Tensor) -> None:
+        """Put together slopes of the positives (P,) and of the negatives, (Q,) or (r, M) with zeros elsewhere."""
+        if negative.ndim == 2:
+            self.slopes = negative
+        else:
+            assert self.negative is not None
+            self.slopes = torch.zeros_like(self.values)
+            self.slopes.view(-1).index_add_(0, self.negative, negative)
+        self.slopes.view(-1).index_add_(0, self.positive, positive)
+
+
+@dataclass(frozen=True)
+class Walk:
+    """Iterates over blocks of the pairs of anchors (N, D) and references (M, D; the anchors if `within`), normalised.
+
+    Yields the rows, the measured block and the pairs in it. `repeats`: a pair listed twice counts twice.
+    """
+
+    anchors: Tensor
+    references: Tensor
+    labels: Tensor
+    reference_labels: Tensor
+    listed: Listed | None
+    within: bool
+    euclidean: bool
+    repeats: bool
+
+    @property
+    def starts(self) -> range:
+        """First anchor of each block; the step is the height of a block."""
+        direct = self.euclidean and self.anchors.shape[1] <= DIRECT_WIDTH  # forms D differences for each pair
+        width = len(self.references) * (self.anchors.shape[1] if direct else 1)
+        elements = BLOCK_ELEMENTS.get(self.anchors.device.type, BLOCK_ELEMENTS_ELSEWHERE)
+        return range(0, len(self.anchors), max(1, elements // width))
+
+    def __iter__(self) -> Iterator[tuple[slice, DistanceBlock | SimilarityBlock, PairBlock]]:
+        listed = None if self.listed is None else self.listed.sorted_by_row()
+        starts = self.starts
+        for start in starts:
+            rows = slice(start, start + starts.step)
+            measure = DistanceBlock if self.euclidean else SimilarityBlock
+            measured = measure(self.anchors[rows], self.references)
+            pairs = (
+                self._all_pairs(rows, measured.values)
+                if listed is None
+                else self._listed(listed, rows, measured.values)
+            )
+            yield rows, measured, pairs
+
+    def _all_pairs(self, rows: slice, values: Tensor) -> PairBlock:
+        same = self.labels[rows].unsqueeze(1) == self.reference_labels
+        if self.within:
+            same.diagonal(rows.start).fill_(False)
+        positive = same.view(-1).nonzero().squeeze(1)
+        return PairBlock(values, positive, self_pairs=rows.start if self.within else None)
+
+    def _listed(self, listed: Listed, rows: slice, values: Tensor) -> PairBlock:
+        flat = []
+        for row, column in (listed.positive, listed.negative):
+            first, last = torch.searchsorted(row, row.new_tensor([rows.start, rows.stop])).tolist()
+            index = (row[first:last] - rows.start) * values.shape[1] + column[first:last]
+            flat.append(index if self.repeats or listed.aligned else index.unique())
+        return PairBlock(values, flat[0], flat[1], aligned=listed.aligned)
