@@ -7,7 +7,7 @@ import random
 import socket
 
 import pytest
-from servers import Mirror, serving
+from tests.datasets.servers import Mirror, serving
 
 from labkit.datasets.download import download
 from labkit.datasets.registry import Content

@@ -6,7 +6,7 @@ import hashlib
 import socket
 
 import pytest
-from servers import Mirror, serving
+from tests.datasets.servers import Mirror, serving
 
 from labkit.datasets import fetch, registry
 from labkit.datasets.fetching import fetch_data_set
