@@ -7,11 +7,11 @@ import random
 import socket
 
 import pytest
-from tests.datasets.servers import Mirror, serving
 
 from labkit.datasets.download import download
 from labkit.datasets.registry import Content
 from labkit.errors import LabError
+from tests.datasets.servers import Mirror, serving
 
 BYTES = random.Random(0).randbytes(300_000)
 CONTENT = Content("a.bin", len(BYTES), hashlib.sha256(BYTES).hexdigest())

@@ -6,12 +6,12 @@ import hashlib
 import socket
 
 import pytest
-from tests.datasets.servers import Mirror, serving
 
 from labkit.datasets import fetch, registry
 from labkit.datasets.fetching import fetch_data_set
 from labkit.datasets.registry import Content, DataSet, RemoteFile
 from labkit.errors import LabError
+from tests.datasets.servers import Mirror, serving
 
 
 @pytest.fixture(autouse=True)
