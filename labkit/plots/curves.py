@@ -1,0 +1,187 @@
+"""Curves: k-Center radius against the number of centres, and metrics over training."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import plotly.graph_objects as go
+from plotly.subplots import make_subplots
+
+from labkit.errors import LabError
+from labkit.plots import findings
+from labkit.plots.palette import FAINT, present, run_line, translucent
+from labkit.plots.reading import Floats, RecordingLike, Runs, float_array, named_runs, series
+
+# metric, its name on the axis, logarithmic
+STRIPS = (
+    ("map_at_r", "MAP@R", False),
+    ("covering_q95", "95 % cover<br>(distance)", False),
+    ("proxy_spread", "proxy spread<br>(distance)", True),
+    ("inter_class_distance", "inter-class<br>distance", False),
+    ("loss", "loss", False),
+)
+SMALLEST = 1e-9  # a logarithmic axis has no zero: proxies that coincide are drawn here
+
+
+def covering_curves(
+    curves: Mapping[str, Sequence[Any]] | Sequence[Any], *, at: Sequence[int] = (1, 4, 16), title: str | None = None
+) -> Any:
+    """k-Center radius against k: thin for each class, thick for the mean over classes.
+
+    Parameters
+    ----------
+    curves : what `labkit.metrics.covering_curve` gives, a list of (n_c,) radii for k = 1 … n_c per class, or a dict of such lists by name.
+    at : values of k whose mean radius the title names.
+    title : instead of the finding.
+
+    Returns
+    -------
+    plotly.graph_objects.Figure. A class is covered without rest from k = n_c on, so its radius counts as 0 there.
+
+    Raises
+    ------
+    LabError : no curves, or one that is empty, not one-dimensional or not finite.
+
+    Reference: "Deep Metric Learning with Chance Constraints", covering radius in the test domain.
+    """
+    named = dict(curves) if isinstance(curves, Mapping) else {"": curves}
+    if not named or any(len(group) == 0 for group in named.values()):
+        raise LabError("curves", "at least one class with its radii", "none")
+    fig = go.Figure()
+    sentences, averages = [], []
+    for index, (name, group) in enumerate(named.items()):
+        classes = [float_array("curves", radii, "n") for radii in group]
+        mean = _mean_curve(classes)
+        line = run_line(index)
+        k = np.concatenate([np.append(np.arange(1, len(c) + 1), 0).astype(float) for c in classes])
+        thin = np.concatenate([np.append(c, np.nan) for c in classes])
+        gap = np.isnan(thin)
+        fig.add_scatter(
+            x=[None if g else v for v, g in zip(k.tolist(), gap, strict=True)],
+            y=[None if g else round(v, 4) for v, g in zip(thin.tolist(), gap, strict=True)],
+            mode="lines", line={"color": translucent(line["color"], 0.35), "width": 1}, name=f"{name} each class".strip(),
+            hoverinfo="skip",
+        )  # fmt: skip
+        fig.add_scatter(
+            x=np.arange(1, len(mean) + 1), y=mean.round(4), mode="lines", line=line | {"width": 4}, name=f"{name} mean".strip(),
+            hovertemplate="k = %{x}: mean radius %{y:.3f}<extra>" + "</extra>",
+        )  # fmt: skip
+        points = ", ".join(f"{mean[k - 1]:.3f} with k = {k}" for k in at if 1 <= k <= len(mean))
+        sentences.append(f"{name}: {points}" if name else points)
+        averages.append(f"{name} {mean.mean():.3f}".strip())
+    head = title if title is not None else "Mean radius " + "; ".join(sentences)
+    present(fig, head, f"mean over k and classes: {', '.join(averages)}", width=860, height=400)
+    fig.update_xaxes(type="log", title_text="k, centres taken greedily per class (logarithmic)")
+    fig.update_yaxes(rangemode="tozero", title_text="covering radius (distance in the embedding)")
+    return fig
+
+
+def _mean_curve(classes: list[Floats]) -> Floats:
+    padded = np.zeros((len(classes), max(len(c) for c in classes)))
+    for row, radii in zip(padded, classes, strict=True):
+        row[: len(radii)] = radii
+    mean: Floats = padded.mean(axis=0)
+    return mean
+
+
+def metric_strips(recordings: RecordingLike | Runs, *, title: str | None = None, width: int = 860) -> Any:
+    """Small panels over the training steps: MAP@R, 95 % cover, proxy spread (logarithmic), inter-class distance, loss.
+
+    Dotted vertical lines: a proxy problem ends there, in its run's colour. Triangles at the top: something was changed by hand.
+
+    Parameters
+    ----------
+    recordings : one recording or a dict of them; runs differ by colour and dash. Metrics that no run has get no panel.
+    title : instead of the finding. width : pixels.
+
+    Returns
+    -------
+    plotly.graph_objects.Figure
+
+    Raises
+    ------
+    LabError : an empty dict.
+    """
+    runs = named_runs(recordings)
+    strips = [strip for strip in STRIPS if any(len(series(r, strip[0])[0]) for r in runs.values())] or [STRIPS[0]]
+    fig = make_subplots(rows=len(strips), cols=1, shared_xaxes=True, vertical_spacing=0.03)
+    for row, (key, label, logarithmic) in enumerate(strips, start=1):
+        for index, (name, recording) in enumerate(runs.items()):
+            _add_run(fig, recording, key, name, index, logarithmic, row=row, legend=row == 1)
+        fig.update_yaxes(title_text=label, title_font_size=12, row=row, col=1, type="log" if logarithmic else "linear", nticks=5)
+        if logarithmic:
+            fig.update_yaxes(exponentformat="power", tickfont_size=11, dtick=1 if _decades(runs, key) < 4 else 2, row=row, col=1)
+    boundaries = _boundaries(fig, runs)
+    _event_marks(fig, runs)
+    several = findings.compare(runs)
+    head = several[0] if several else findings.headline_of(next(iter(runs.values())))
+    fig.update_xaxes(title_text="step", row=len(strips), col=1)
+    note = "dotted lines: a proxy problem ends" if boundaries else ""
+    present(fig, title if title is not None else head, note, width=width, height=130 * len(strips) + 60, above=35)
+    fig.update_layout(legend={"orientation": "h", "y": 1.0, "yanchor": "bottom", "x": 0})
+    return fig
+
+
+def proxy_spread_over_time(recordings: RecordingLike | Runs, *, title: str | None = None, width: int = 860) -> Any:
+    """Mean distance between a class's own proxies over the steps, on a logarithmic axis: where it dives, the proxies collapse.
+
+    Parameters, errors and result as for `metric_strips`.
+    """
+    runs = named_runs(recordings)
+    fig = go.Figure()
+    for index, (name, recording) in enumerate(runs.items()):
+        _add_run(fig, recording, "proxy_spread", name, index, True, markers=True)
+    boundaries = _boundaries(fig, runs)
+    note = "dotted lines: a proxy problem ends" if boundaries else ""
+    present(fig, title if title is not None else findings.collapses(runs), note, width=width, height=360, above=35)
+    fig.update_layout(legend={"orientation": "h", "y": 1.0, "yanchor": "bottom", "x": 0})
+    fig.update_xaxes(title_text="step")
+    fig.update_yaxes(type="log", exponentformat="power", dtick=1, tickfont_size=11, title_text="proxy spread (distance)")
+    return fig
+
+
+def _add_run(
+    fig: Any, recording: RecordingLike, key: str, name: str, index: int, logarithmic: bool, *, row: int | None = None, legend: bool = True,
+    markers: bool = False,
+) -> None:  # fmt: skip
+    steps, values = series(recording, key)
+    shown = np.maximum(values, SMALLEST) if logarithmic else values
+    fig.add_scatter(
+        x=steps,
+        y=np.array([float(f"{v:.5g}") for v in shown]),
+        mode="lines+markers" if markers or len(steps) < 2 else "lines",
+        line=run_line(index),
+        marker={"size": 5, "symbol": index},
+        name=name,
+        legendgroup=name,
+        showlegend=legend,
+        hovertemplate=f"step %{{x}}: %{{y:.4g}}<extra>{findings.plain(name)}</extra>",
+        **({} if row is None else {"row": row, "col": 1}),
+    )
+
+
+def _decades(runs: Runs, key: str) -> float:
+    values = np.concatenate([series(r, key)[1] for r in runs.values()])
+    return float(np.log10(max(values.max(), SMALLEST) / max(values.min(), SMALLEST))) if len(values) else 0.0
+
+
+def _boundaries(fig: Any, runs: Runs) -> int:
+    count = 0
+    for index, recording in enumerate(runs.values()):
+        last = max((int(s) for s in recording.metrics.get("step", ())), default=0)
+        for problem in recording.problems:
+            if problem.end < last:  # the end of the run is no boundary
+                fig.add_vline(x=problem.end, line={"color": run_line(index)["color"], "width": 1, "dash": "dot"}, opacity=0.7)
+                count += 1
+    return count
+
+
+def _event_marks(fig: Any, runs: Runs) -> None:
+    marked = [(name, e) for name, r in runs.items() for e in r.events if "step" in e]
+    for name, event in marked:
+        fig.add_annotation(
+            x=event["step"], y=1, xref="x", yref="y domain", text="▾", hovertext=findings.plain(f"{name}: {event.get('what', 'changed')}"),
+            showarrow=False, yanchor="bottom", font={"color": FAINT, "size": 14},
+        )  # fmt: skip

@@ -1,0 +1,128 @@
+"""The embedding space as one picture."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import numpy as np
+import plotly.graph_objects as go
+
+from labkit.errors import LabError
+from labkit.plots import marks
+from labkit.plots.palette import present
+from labkit.plots.plane import Plane
+from labkit.plots.reading import Floats, Ints, float_array, label_array, names_of, proxies_by_class
+from labkit.plots.thumbnails import braille, grey_images
+from labkit.validation import check_choice
+
+Balls = Literal["q95", "max"]
+_BALL_TEXT = {"q95": "95 % quantile of", "max": "largest"}
+
+
+def nearest_own_proxy(embeddings: Floats, labels: Ints, proxies: Floats, classes: Ints) -> list[Floats]:
+    """For each class the (n_c,) distances from its samples to its own nearest proxy, (C, K, D) in the order of `classes`."""
+    return [
+        np.linalg.norm(embeddings[labels == c][:, None] - own[None], axis=2).min(axis=1) for c, own in zip(classes, proxies, strict=True)
+    ]
+
+
+def evenly_per_class(labels: Ints, sample: int | None) -> Ints:
+    """Rows of about `sample` samples, spread evenly over each class and in order; all rows for None or where there are not more."""
+    n = len(labels)
+    if sample is None or sample >= n:
+        return np.arange(n)
+    kept = []
+    for c in np.unique(labels):
+        rows = np.flatnonzero(labels == c)
+        count = max(1, round(sample * len(rows) / n))
+        kept.append(rows[np.linspace(0, len(rows) - 1, min(count, len(rows))).round().astype(int)])
+    return np.sort(np.concatenate(kept))
+
+
+def embedding_map(
+    embeddings: Any,
+    labels: Any,
+    proxies: Any = None,
+    next_proxies: Any = None,
+    *,
+    balls: bool | Balls = False,
+    thumbnails: Any = None,
+    class_names: Sequence[str] | None = None,
+    title: str | None = None,
+    sample: int | None = None,
+    size: int = 640,
+) -> Any:
+    """Draw samples, proxies and the proxies to come, as the CCP paper's MNIST figure does.
+
+    Parameters
+    ----------
+    embeddings : (n, D), after the loss's normalisation; D > 2 is drawn in its two first principal components and says so.
+    labels : (n,) whole numbers.
+    proxies : (C, K, D) converged proxies, squares; row c belongs to class c.
+    next_proxies : (C, K, D) what K-Center chose for the next problem, rings.
+    balls : True or "q95": around each proxy a ball whose radius is the 95 % quantile of the distance from the class's samples to
+        their nearest own proxy; "max": the largest such distance, the covering radius itself. Measured in all D dimensions.
+    thumbnails : (n, h, w) uint8, shown in the hover label as braille dots.
+    class_names : name of each class; its number if not given.
+    title : instead of the finding.
+    sample : draw only about so many samples, evenly per class; the figures in the title still use all.
+    size : width and height in pixels.
+
+    Returns
+    -------
+    plotly.graph_objects.Figure
+
+    Raises
+    ------
+    LabError : shapes that disagree, NaN, balls without proxies.
+
+    Reference: "Deep Metric Learning with Chance Constraints", MNIST figure (samples, proxies, K-Center's choice).
+    """
+    x = float_array("embeddings", embeddings, "n, D")
+    y = label_array("labels", labels, len(x))
+    classes = np.unique(y)
+    names = names_of(classes, class_names)
+    own = proxies_by_class("proxies", proxies, classes, x.shape[1])
+    following = proxies_by_class("next_proxies", next_proxies, classes, x.shape[1])
+    plane = Plane.of(x)
+    kept = evenly_per_class(y, sample)
+    pictures = braille(grey_images("thumbnails", thumbnails, len(x))[kept]) if thumbnails is not None else None
+    xy, own_xy, following_xy = plane(x), None if own is None else plane(own), None if following is None else plane(following)
+    extent = marks.extent_of(plane, xy, own_xy, following_xy)
+    fig = go.Figure()
+    notes = [plane.note] if plane.note else []
+    if balls:
+        traces, note = _balls(x, y, own, own_xy, classes, names, balls)
+        fig.add_traces(traces)
+        notes.append(note)
+    fig.add_traces(marks.sample_traces(xy[kept], y[kept], classes, names, pictures))
+    if own is not None:
+        fig.add_trace(marks.proxy_trace(own_xy, names))
+    if following is not None:
+        fig.add_trace(marks.proxy_trace(following_xy, names, following=True))
+    fig.add_trace(marks.number_trace(marks.number_positions(xy, y, classes, 0.05 * extent), names))
+    marks.square_axes(fig, extent, plane)
+    head = title if title is not None else _finding(x, y, own, classes)
+    present(fig, head, "; ".join(notes), width=size + 130, height=size)
+    fig.update_layout(legend={"title": {"text": "class (click to hide)"}, "tracegroupgap": 0})
+    return fig
+
+
+def _balls(
+    x: Floats, y: Ints, own: Floats | None, own_xy: Floats | None, classes: Ints, names: list[str], balls: bool | Balls
+) -> tuple[list[Any], str]:
+    if own is None or own_xy is None:
+        raise LabError("balls", "proxies to draw balls around", "proxies=None")
+    kind = "q95" if balls is True else check_choice("balls", balls, _BALL_TEXT)
+    distances = nearest_own_proxy(x, y, own, classes)
+    radii = np.array([np.quantile(d, 0.95) if kind == "q95" else d.max() for d in distances])
+    note = f"ball: {_BALL_TEXT[kind]} the distance from a class's samples to their nearest own proxy (mean {radii.mean():.3f})"
+    return marks.ball_traces(own_xy, radii, names, "covering balls" if kind == "max" else "95 % balls"), note
+
+
+def _finding(x: Floats, y: Ints, own: Floats | None, classes: Ints) -> str:
+    if own is None:
+        return f"{len(classes)} classes, {len(x):,} samples"
+    q95 = float(np.mean([np.quantile(d, 0.95) for d in nearest_own_proxy(x, y, own, classes)]))
+    return f"95 % of a class's samples lie within {q95:.3f} of its nearest proxy"

@@ -1,0 +1,169 @@
+"""Sentences about runs whose every claim is computed from the recording: when an effect did not appear, the sentence says so."""
+
+from __future__ import annotations
+
+import html
+import math
+from dataclasses import dataclass
+
+from labkit.plots.reading import RecordingLike, Runs, series, value_at
+
+COLLAPSED = 0.1  # proxies count as collapsed when less than this share of their spread is left
+NOTICEABLE = 0.05  # a relative change under this is called no change
+BETTER_MAP = 0.002  # MAP@R differences under this (0.2 points) are called equal
+
+
+def number(value: float, digits: int = 3) -> str:
+    """A value as a reader wants it: .1234 -> 0.123, 2.04e-05 -> 2e-5, NaN -> a dash."""
+    if not math.isfinite(value):
+        return "–"
+    if value == 0 or 1e-3 <= abs(value) < 1e5:
+        return f"{value:.{digits}f}"
+    mantissa, exponent = f"{value:.1e}".split("e")
+    return f"{mantissa.removesuffix('.0')}e{int(exponent)}"
+
+
+def plain(text: str) -> str:
+    """A user's text without power over markup: plotly reads a few HTML tags in its texts."""
+    return html.escape(text, quote=False)
+
+
+@dataclass(frozen=True)
+class Moments:
+    """The evaluations that a run is judged by: steps; None where the run has not come so far."""
+
+    begin: int | None
+    first: int | None  # end of the first proxy problem
+    end: int | None  # last evaluation
+
+    @classmethod
+    def of(cls, recording: RecordingLike) -> Moments:
+        """Read them off a recording, which may be partial: without evaluations all are None."""
+        steps = sorted({int(s) for s in recording.metrics.get("step", ())})
+        if not steps:
+            return cls(None, None, None)
+        closed = [p.end for p in recording.problems if p.end <= steps[-1]]
+        return cls(steps[0], closed[0] if closed else None, steps[-1])
+
+    @property
+    def several_problems(self) -> bool:
+        """Whether there is training after the first problem's end."""
+        return self.first is not None and self.end is not None and self.first < self.end
+
+
+def _first_problem_spread(recording: RecordingLike) -> tuple[float, float] | None:
+    """Proxy spread at the first and the last evaluation of the first problem; None where fewer than two are there."""
+    moments = Moments.of(recording)
+    steps, values = series(recording, "proxy_spread")
+    until = moments.first if moments.first is not None else moments.end
+    inside = values[steps <= until] if until is not None else values[:0]
+    return (float(inside[0]), float(inside[-1])) if len(inside) >= 2 else None
+
+
+def collapse(recording: RecordingLike) -> str:
+    """What happened to the distance between a class's own proxies within the first problem."""
+    spread = _first_problem_spread(recording)
+    if spread is None:
+        return "Too few evaluations with proxies to say whether they collapse"
+    start, end = spread
+    span = f"from {number(start)} to {number(end)}"
+    if end <= COLLAPSED * start:
+        return f"Proxies collapse: within the first problem their spread falls {span}"
+    if end < (1 - NOTICEABLE) * start:
+        return f"Proxies draw together but do not collapse: in the first problem their spread goes {span}"
+    return f"Proxies do not collapse in the first problem: their spread goes {span}"
+
+
+def collapses(runs: Runs) -> str:
+    """The same for one run or several, in one sentence."""
+    if len(runs) == 1:
+        return collapse(next(iter(runs.values())))
+    spreads = {name: s for name, recording in runs.items() if (s := _first_problem_spread(recording)) is not None}
+    if not spreads:
+        return "Too few evaluations with proxies to say whether they collapse"
+    collapsed = [name for name, (start, end) in spreads.items() if end <= COLLAPSED * start]
+    if len(collapsed) == len(spreads):
+        head = "Proxies collapse within the first problem"
+    elif collapsed:
+        head = f"Proxies collapse within the first problem of {', '.join(collapsed)} only"
+    else:
+        head = "Proxies do not collapse within the first problem"
+    figures = "; ".join(f"{name}: {number(start)} → {number(end)}" for name, (start, end) in spreads.items())
+    return f"{head} (spread, {figures})"
+
+
+def spread_again(recording: RecordingLike) -> str:
+    """How wide the proxies stand when later problems begin and end, against the end of the first."""
+    moments = Moments.of(recording)
+    first = value_at(recording, "proxy_spread", moments.first) if moments.first is not None else math.nan
+    steps, values = series(recording, "proxy_spread")
+    later = values[steps > moments.first] if moments.first is not None else values[:0]
+    if not len(later) or not math.isfinite(first):
+        return "There is no second problem yet: nothing has spread the proxies again"
+    widest, last = float(later.max()), float(later[-1])
+    if widest < 2 * first:
+        return f"Re-initialising did not spread the proxies: {number(first)} after the first problem, at most {number(widest)} later"
+    return f"Re-initialising spreads the proxies: {number(first)} after the first problem, up to {number(widest)} later, {number(last)} at the end"
+
+
+def change(recording: RecordingLike, key: str, what: str) -> str:
+    """How a metric went from the end of the first problem (from the start, where there is only one) to the last evaluation."""
+    moments = Moments.of(recording)
+    if moments.begin is None or moments.end is None:
+        return f"{what} has not been evaluated yet"
+    since, origin = (moments.first, "after the first problem") if moments.several_problems else (moments.begin, "at the start")
+    before, after = value_at(recording, key, since or 0), value_at(recording, key, moments.end)
+    if not (math.isfinite(before) and math.isfinite(after)):
+        return f"{what} has not been measured at both ends"
+    figures = f"{number(before)} {origin}, {number(after)} at the end"
+    if before > 0 and abs(after / before - 1) >= NOTICEABLE:
+        return f"{what} {'rises' if after > before else 'falls'} by {abs(after / before - 1):.0%}: {figures}"
+    direction = "" if after == before else f" ({'up' if after > before else 'down'} by {number(abs(after - before), 4)})"
+    return f"{what} hardly changes{direction}: {figures}"
+
+
+def headline_of(recording: RecordingLike) -> str:
+    """One line for a whole run: MAP@R and 95 % cover, then and now."""
+    moments = Moments.of(recording)
+    if moments.begin is None or moments.end is None:
+        return "Not evaluated yet"
+    since, origin = (moments.first, "end of problem 1") if moments.several_problems else (moments.begin, "start")
+    parts = []
+    for key, what in (("map_at_r", "MAP@R"), ("covering_q95", "95 % cover")):
+        before, after = value_at(recording, key, since or 0), value_at(recording, key, moments.end)
+        if math.isfinite(before) and math.isfinite(after):
+            parts.append(f"{what} {number(before)} → {number(after)}")
+    return f"{', '.join(parts)} ({origin} → step {moments.end:,})" if parts else "Not evaluated yet"
+
+
+def compare(runs: Runs) -> list[str]:
+    """Two or more runs against each other, each figure at the last step that all of them have evaluated."""
+    ends = [Moments.of(recording).end for recording in runs.values()]
+    known = [end for end in ends if end is not None]
+    if len(runs) < 2 or len(known) < len(ends):
+        return []
+    step = min(known)
+    return [
+        line
+        for key, what, higher, least in (
+            ("map_at_r", "MAP@R", True, BETTER_MAP),
+            ("covering_q95", "95 % cover", False, 0.0),
+            ("proxy_spread", "proxy spread", True, 0.0),
+            ("inter_class_distance", "inter-class distance", True, 0.0),
+        )
+        if (line := _ranked(runs, key, what, higher, least, step))
+    ]
+
+
+def _ranked(runs: Runs, key: str, what: str, higher: bool, least: float, step: int) -> str:
+    values = {name: value_at(recording, key, step) for name, recording in runs.items()}
+    finite = {name: v for name, v in values.items() if math.isfinite(v)}
+    if len(finite) < 2:
+        return ""
+    order = sorted(finite, key=lambda name: finite[name], reverse=higher)
+    figures = ", ".join(f"{name} {number(finite[name])}" for name in order)
+    best, second = finite[order[0]], finite[order[1]]
+    scale = max(abs(best), abs(second))
+    if abs(best - second) <= max(least, 0.0 if least else NOTICEABLE * scale):
+        return f"At step {step:,}, {what} is practically the same: {figures}"
+    return f"At step {step:,}, {order[0]} has the {'higher' if higher else 'smaller'} {what}: {figures}"

@@ -1,0 +1,167 @@
+"""What the figures need of a recording, and the checks of arrays that go into a picture."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from labkit.errors import LabError
+from labkit.validation import describe
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+class ProblemLike(Protocol):
+    """One closed proxy problem, see `labkit.training.recording.Problem`."""
+
+    @property
+    def index(self) -> int: ...
+    @property
+    def start(self) -> int: ...
+    @property
+    def end(self) -> int: ...
+    @property
+    def snapshot(self) -> int: ...
+    @property
+    def best_step(self) -> int: ...
+    @property
+    def best_map_at_r(self) -> float: ...
+    @property
+    def proxies(self) -> NDArray[Any] | None: ...
+    @property
+    def next_proxies(self) -> NDArray[Any] | None: ...
+
+
+class RecordingLike(Protocol):
+    """The part of `labkit.training.Recording` that figures and report read."""
+
+    @property
+    def experiment(self) -> Mapping[str, Any]: ...
+    @property
+    def steps(self) -> NDArray[Any]: ...
+    @property
+    def embeddings(self) -> NDArray[Any]: ...
+    @property
+    def labels(self) -> NDArray[Any]: ...
+    @property
+    def proxies(self) -> NDArray[Any] | None: ...
+    @property
+    def metrics(self) -> Mapping[str, NDArray[Any]]: ...
+    @property
+    def problems(self) -> Sequence[ProblemLike]: ...
+    @property
+    def thumbnails(self) -> NDArray[Any] | None: ...
+    @property
+    def class_names(self) -> Sequence[str]: ...
+    @property
+    def events(self) -> Sequence[Mapping[str, Any]]: ...
+    @property
+    def final(self) -> Mapping[str, float]: ...
+    @property
+    def environment(self) -> Mapping[str, Any]: ...
+
+
+Runs = Mapping[str, RecordingLike]
+
+
+def named_runs(recordings: RecordingLike | Runs) -> dict[str, RecordingLike]:
+    """One recording or a dict of them as a dict; a single one is named after its experiment.
+
+    Raises
+    ------
+    LabError : an empty dict.
+    """
+    if isinstance(recordings, Mapping):
+        if not recordings:
+            raise LabError("recordings", "at least one recording", "an empty dict")
+        return {str(name): recording for name, recording in recordings.items()}
+    return {str(recordings.experiment.get("name", "run")): recordings}
+
+
+def float_array(name: str, values: Any, shape: str) -> Floats:
+    """`values` (array, tensor or nested list) as a finite float64 array with as many dimensions as `shape` has commas + 1.
+
+    Raises
+    ------
+    LabError : not numbers, another number of dimensions, empty, NaN or infinite.
+    """
+    if hasattr(values, "detach"):  # a tensor, perhaps on a GPU or bf16, neither of which NumPy reads
+        values = values.detach().cpu().double()
+    try:
+        array = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise LabError(name, f"numbers of shape ({shape})", describe(values)) from None
+    if array.ndim != shape.count(",") + 1 or array.size == 0:
+        raise LabError(name, f"a non-empty array of shape ({shape})", f"shape {array.shape}")
+    if not np.isfinite(array).all():
+        bad = int((~np.isfinite(array)).sum())
+        raise LabError(name, "finite numbers only", f"{bad} NaN or infinite of {array.size}")
+    return array
+
+
+def label_array(name: str, values: Any, n: int) -> Ints:
+    """`values` as (n,) int64 labels.
+
+    Raises
+    ------
+    LabError : another length or not whole numbers.
+    """
+    if hasattr(values, "detach"):
+        values = values.detach().cpu()
+    array = np.asarray(values)
+    if array.shape != (n,):
+        raise LabError(name, f"one label per embedding, shape ({n},)", f"shape {array.shape}")
+    if array.dtype.kind not in "iu":
+        raise LabError(name, "whole numbers", f"dtype {array.dtype}")
+    return array.astype(np.int64)
+
+
+def names_of(classes: Ints, class_names: Sequence[str] | None) -> list[str]:
+    """The name of each class; its number where there is no name for it."""
+    known = list(class_names or ())
+    return [str(known[c]) if 0 <= c < len(known) else str(c) for c in classes]
+
+
+def proxies_by_class(name: str, proxies: Any, classes: Ints, dimensions: int) -> Floats | None:
+    """(C, K, D) proxies in the order of `classes`: row c of the input belongs to class c, or to the c-th class if the counts agree.
+
+    Raises
+    ------
+    LabError : not (C, K, D), another D than the embeddings, or fewer rows than classes.
+    """
+    if proxies is None:
+        return None
+    array = float_array(name, proxies, "C, K, D")
+    if array.shape[2] != dimensions:
+        raise LabError(name, f"D = {dimensions} as the embeddings have", f"shape {array.shape}")
+    if array.shape[0] == len(classes):
+        return array
+    if classes.min() < 0 or array.shape[0] <= classes.max():
+        raise LabError(name, f"one row per class, C = {len(classes)}", f"shape {array.shape}")
+    chosen: Floats = array[classes]
+    return chosen
+
+
+def series(recording: RecordingLike, key: str) -> tuple[Ints, Floats]:
+    """Steps and values of one recorded metric, without the evaluations where it is missing or not finite (both may be empty)."""
+    steps = np.asarray(recording.metrics.get("step", ()), dtype=np.int64)
+    values = np.asarray(recording.metrics.get(key, ()), dtype=np.float64)
+    size = min(len(steps), len(values))
+    keep = np.isfinite(values[:size])
+    return steps[:size][keep], values[:size][keep]
+
+
+def value_at(recording: RecordingLike, key: str, step: int) -> float:
+    """The metric at the last evaluation not after `step`; NaN where there is none."""
+    steps, values = series(recording, key)
+    before = np.flatnonzero(steps <= step)
+    return float(values[before[-1]]) if len(before) else float("nan")
+
+
+def problem_at(recording: RecordingLike, step: int) -> int:
+    """Number, from 1, of the proxy problem that the step belongs to; a problem owns the step at which it ended."""
+    return 1 + sum(problem.end < step for problem in recording.problems)
