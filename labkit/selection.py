@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from labkit.errors import LabError
+from labkit.k_center import pick_batched, pick_lazily
 from labkit.validation import check_finite, check_number, describe
+
+_LARGE, _MANY = 4096, 16  # points of a set and picks from which the lazy way pays
+_LARGEST_EXPONENT = 40  # between 2^-40 and 2^40 squares and their sums stay clear of the ends of float32
 
 
 class KCenter(NamedTuple):
@@ -20,11 +25,6 @@ class KCenter(NamedTuple):
 
     indices: Tensor
     radii: Tensor
-
-
-def direct_distance(a: Tensor, b: Tensor) -> Tensor:
-    """Euclidean distances (…, n, m) of a (…, n, D) and b (…, m, D) by direct differences: exactly 0 for equal rows."""
-    return torch.cdist(a, b, compute_mode="donot_use_mm_for_euclid_dist")
 
 
 @torch.no_grad()
@@ -61,11 +61,12 @@ def greedy_k_center(points: Tensor, k: int, initial: Tensor | None = None, mask:
     lead, (n, size) = points.shape[:-2], points.shape[-2:]
     start = _checked_initial(initial, points)
     sets = points.reshape(-1, n, size)
-    invalid = torch.zeros(sets.shape[:2], dtype=torch.bool, device=points.device)
-    if mask is not None:
-        invalid = ~mask.reshape(-1, n)
-    indices, radii = _pick(sets, k, None if start is None else start.reshape(sets.shape[0], -1, size), invalid)
-    return KCenter(indices.reshape(*lead, k), radii.reshape(*lead, k))
+    invalid = None if mask is None else ~mask.reshape(-1, n)
+    start = None if start is None else start.reshape(sets.shape[0], -1, size)
+    if (scale := _scale(sets, start)) != 1.0:
+        sets, start = sets * scale, None if start is None else start * scale
+    indices, radii = _pick(sets, k, start, invalid)
+    return KCenter(indices.reshape(*lead, k), radii.div_(scale).reshape(*lead, k))
 
 
 def random_selection(candidates: int | Tensor, k: int, generator: torch.Generator | None = None) -> Tensor:
@@ -96,26 +97,26 @@ def random_selection(candidates: int | Tensor, k: int, generator: torch.Generato
     return keys.to(candidates.device).masked_fill(~candidates, -1.0).topk(k, dim=-1).indices
 
 
-def _pick(points: Tensor, k: int, start: Tensor | None, invalid: Tensor) -> tuple[Tensor, Tensor]:
-    """All sets at once: (S, n, D) points -> (S, k) indices and radii. No value leaves the device inside the loop."""
-    sets, n, size = points.shape
-    if start is None:
-        minima = points.new_full((sets, n), torch.inf)
-    else:
-        minima = direct_distance(points, start).amin(-1)
-    # Padding and what is picked stand at -1: below every distance, so that they are never the farthest again.
-    rank = minima.masked_fill(invalid, -1.0)
-    indices = torch.empty((sets, k), dtype=torch.int64, device=points.device)
-    radii = points.new_empty((sets, k))
-    for j in range(k):
-        pick = rank.argmax(-1, keepdim=True)
-        indices[:, j : j + 1] = pick
-        centre = points.gather(1, pick[..., None].expand(-1, -1, size))
-        torch.minimum(rank, direct_distance(points, centre)[..., 0], out=rank)
-        rank.scatter_(1, pick, -1.0)
-        # A picked point is at distance 0 of a centre, so that leaving it out changes nothing but the sign.
-        radii[:, j] = rank.amax(-1).clamp_(min=0)
+def _pick(points: Tensor, k: int, start: Tensor | None, invalid: Tensor | None) -> tuple[Tensor, Tensor]:
+    """Indices and radii (S, k) of sets (S, n, D), by whichever way is faster."""
+    if points.device.type != "cpu" or points.shape[1] < _LARGE or k < _MANY:
+        if invalid is None:
+            invalid = torch.zeros(points.shape[:2], dtype=torch.bool, device=points.device)
+        return pick_batched(points, k, start, invalid)
+    rows = []
+    for s, one in enumerate(points):
+        valid = None if invalid is None else (~invalid[s]).nonzero()[:, 0]
+        indices, radii = pick_lazily(one if valid is None else one[valid], k, None if start is None else start[s])
+        rows.append((indices if valid is None else valid[indices], radii))
+    indices, radii = (torch.stack(column) for column in zip(*rows, strict=True))
     return indices, radii
+
+
+def _scale(points: Tensor, start: Tensor | None) -> float:
+    """A power of two, hence exact, by which squares of very large or small numbers neither overflow nor vanish."""
+    peak = max(float(torch.stack(values.aminmax()).abs().max()) for values in (points, start) if values is not None)
+    exponent = math.frexp(peak)[1]
+    return 1.0 if peak == 0 or abs(exponent) <= _LARGEST_EXPONENT else 2.0**-exponent
 
 
 def _checked_points(points: Any, mask: Any) -> tuple[Tensor, Tensor | None]:

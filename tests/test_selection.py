@@ -7,6 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from labkit import selection
 from labkit.errors import LabError
 from labkit.selection import greedy_k_center, random_selection
 from tests.oracles.selection import greedy, optimal_radius
@@ -122,8 +123,8 @@ def test_leading_dimensions_are_kept():
 
 @pytest.mark.parametrize("kind", ["gaussian", "clustered", "grid", "line", "duplicates", "far from the origin", "double"])
 @pytest.mark.parametrize("start", [True, False])
-def test_a_large_set_equals_the_same_set_in_a_batch(kind, start):
-    """One large set takes a faster way; a batch never does. Picks and radii must be the same to the last bit."""
+def test_the_lazy_way_for_large_sets_equals_the_plain_one(kind, start, monkeypatch):
+    """Picks and radii must be the same to the last bit."""
     n, k = 6000, 150
     points = {
         "gaussian": lambda: gaussian(n, 16),
@@ -135,10 +136,31 @@ def test_a_large_set_equals_the_same_set_in_a_batch(kind, start):
         "double": lambda: gaussian(n, 16, dtype=torch.float64),
     }[kind]()
     initial = points[5:8] + 0.5 if start else None
-    one = greedy_k_center(points, k, initial=initial)
-    batch = greedy_k_center(torch.stack((points, points.flip(0))), k, initial=initial)
-    assert torch.equal(one.indices, batch.indices[0])
-    assert torch.equal(one.radii, batch.radii[0])
+    masks = torch.rand(2, n, generator=torch.Generator().manual_seed(4)) < 0.8
+    lazy = greedy_k_center(points, k, initial=initial)
+    lazy_masked = greedy_k_center(points.expand(2, -1, -1), k, initial=initial, mask=masks)
+    monkeypatch.setattr(selection, "_LARGE", n + 1)
+    plain = greedy_k_center(points, k, initial=initial)
+    plain_masked = greedy_k_center(points.expand(2, -1, -1), k, initial=initial, mask=masks)
+    for ours, expected in ((lazy, plain), (lazy_masked, plain_masked)):
+        assert torch.equal(ours.indices, expected.indices)
+        assert torch.equal(ours.radii, expected.radii)
+
+
+def test_the_lazy_way_is_not_misled_by_autocast():
+    points = gaussian(5000, 32)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        inside = greedy_k_center(points, 40)
+    assert torch.equal(inside.indices, greedy_k_center(points, 40).indices)
+
+
+@pytest.mark.parametrize("scale", [2.0**-100, 2.0**80])
+@pytest.mark.parametrize("n", [50, 5000])
+def test_scale_does_not_matter(scale, n):
+    points = gaussian(n, 6)
+    plain, scaled = greedy_k_center(points, 20), greedy_k_center(points * scale, 20, initial=None)
+    assert torch.equal(plain.indices, scaled.indices)
+    assert torch.equal(plain.radii * scale, scaled.radii)
 
 
 def test_half_precision_and_strided_points_equal_their_float32_copy():

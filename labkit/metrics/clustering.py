@@ -32,7 +32,7 @@ def nmi(embeddings: Any, labels: Any, seed: int = 0) -> float:
     ------
     LabError : wrong shapes or dtypes, NaN or infinity, fewer than two classes, seed < 0.
     """
-    from sklearn.metrics import normalized_mutual_info_score  # type: ignore[import-untyped]
+    from sklearn.metrics import normalized_mutual_info_score
 
     samples, classes = as_pair(embeddings, labels)
     seed = int(check_number("seed", seed, low=0, high=2**31 - 1, whole=True))
@@ -46,8 +46,8 @@ def nmi(embeddings: Any, labels: Any, seed: int = 0) -> float:
 
 
 def _sklearn_clusters(points: Any, k: int, seed: int) -> Any:
-    from sklearn.cluster import KMeans  # type: ignore[import-untyped]
-    from sklearn.exceptions import ConvergenceWarning  # type: ignore[import-untyped]
+    from sklearn.cluster import KMeans
+    from sklearn.exceptions import ConvergenceWarning
     from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
     # Threads add up the partial sums of a centre in the order they finish; one thread always gives the same sum.

@@ -10,8 +10,9 @@ import torch
 from torch import Tensor
 
 from labkit.errors import LabError
+from labkit.k_center import direct_distance
 from labkit.metrics.arrays import as_embeddings, as_labels, as_pair
-from labkit.selection import direct_distance, greedy_k_center
+from labkit.selection import greedy_k_center
 
 _BLOCK = 1 << 24  # distances held at once, 64 MiB in float32
 

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from labkit.errors import LabError
+from labkit.k_center import direct_distance
 from labkit.metrics.arrays import as_pair
-from labkit.selection import direct_distance
 from labkit.validation import check_finite, describe
 
 _BLOCK = 1 << 22  # distances held at once, 32 MiB in float64
