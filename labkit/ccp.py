@@ -43,6 +43,8 @@ class AlternatingProjections(nn.Module):
     pair_weight : weight of the loss over the batch's own pairs, added to the proxy term; the published code uses 0.1.
     selection : "k_center" (Algorithm 2) or "random" (K random samples of the pool).
     restore_best : whether a new problem starts from the best weights of the last one instead of the newest.
+    grace : evaluations at the start of each problem that patience does not count. The paper starts from a pretrained
+        network and needs none (0); a network that starts from nothing wanders before it learns.
 
     Attributes
     ----------
@@ -75,6 +77,7 @@ class AlternatingProjections(nn.Module):
         pair_weight: float = 0.0,
         selection: str = "k_center",
         restore_best: bool = False,
+        grace: int = 0,
     ) -> None:
         super().__init__()
         check_number("num_classes", num_classes, low=2, whole=True)
@@ -91,12 +94,13 @@ class AlternatingProjections(nn.Module):
         self.pair_weight = check_number("pair_weight", pair_weight, low=0)
         self.selection = check_choice("selection", selection, ("k_center", "random"))
         self.restore_best = restore_best
+        self.grace = int(check_number("grace", grace, low=0, whole=True))
         self.proxies = nn.Parameter(torch.zeros(num_classes, proxies_per_class, embedding_size))
         proxy_labels = torch.arange(num_classes).repeat_interleave(proxies_per_class)
         self.register_buffer("proxy_labels", proxy_labels, persistent=False)
         self.proxy_labels: Tensor
         self.problem = 0
-        self.best_map_at_r, self.waited = -1.0, 0
+        self.best_map_at_r, self.waited, self.observed = -1.0, 0, 0
         self.best_proxies: Tensor | None = None  # ρ of this problem's best evaluation
         self.best_weights: dict[str, Tensor] | None = None  # θ of the same moment, in host memory
         self.previous_weights: list[Tensor] | None = None  # θ_prev, beside the model's trainable parameters
@@ -204,10 +208,11 @@ class AlternatingProjections(nn.Module):
         trainable = [p for p in model.parameters() if p.requires_grad]
         if self.previous_weights is None or len(self.previous_weights) != len(trainable):
             raise LabError("model", "the model of the last problem, with the same trainable parameters", type(model).__name__)
-        touched = [(p, old) for p, old in zip(trainable, self.previous_weights, strict=True) if p.grad is not None]
-        gradients = [p.grad for p, _ in touched]
-        torch._foreach_add_(gradients, [p for p, _ in touched], alpha=self.projection_weight)
-        torch._foreach_add_(gradients, [old for _, old in touched], alpha=-self.projection_weight)
+        pairs = zip(trainable, self.previous_weights, strict=True)
+        touched = [(p.grad, p, old) for p, old in pairs if p.grad is not None]
+        gradients = [gradient for gradient, _, _ in touched]
+        torch._foreach_add_(gradients, [p for _, p, _ in touched], alpha=self.projection_weight)
+        torch._foreach_add_(gradients, [old for _, _, old in touched], alpha=-self.projection_weight)
 
     @torch.no_grad()
     def observe(self, map_at_r: float, model: nn.Module | None = None) -> Verdict:
@@ -224,13 +229,14 @@ class AlternatingProjections(nn.Module):
         """
         check_number("map_at_r", map_at_r, low=0, high=1)
         model = model if model is not None else (self._model[0] if self._model else None)
+        self.observed += 1
         if map_at_r > self.best_map_at_r + self.min_improvement:
             self.best_map_at_r, self.waited = map_at_r, 0
             self.best_proxies = self.proxies.detach().clone()
             if model is not None:
                 self.best_weights = {k: v.detach().to("cpu", copy=True) for k, v in model.state_dict().items()}
             return "improved"
-        self.waited += 1
+        self.waited += self.observed > self.grace
         if self.patience is None or self.waited < self.patience:
             return "waiting"
         if model is not None and self.best_weights is not None:
@@ -240,15 +246,17 @@ class AlternatingProjections(nn.Module):
             if self.restore_best:
                 model.load_state_dict(best)
         self.problem += 1
-        self.best_map_at_r, self.waited, self.best_weights = -1.0, 0, None
+        self.best_map_at_r, self.waited, self.observed, self.best_weights = -1.0, 0, 0, None
         return "next problem"
 
     def get_extra_state(self) -> dict[str, Any]:
         """State beyond the proxies, as tensors and numbers only, so that loading needs no pickle."""
-        names = ("problem", "best_map_at_r", "waited", "best_proxies", "best_weights", "previous_weights", "_initialized")
-        return {name: getattr(self, name) for name in names}
+        names = ("problem", "best_map_at_r", "waited", "observed", "best_proxies", "best_weights", "previous_weights")
+        return {"initialized": self._initialized} | {name: getattr(self, name) for name in names}
 
     def set_extra_state(self, state: dict[str, Any]) -> None:
         """Take back what `get_extra_state` gave."""
+        self._initialized = state["initialized"]
         for name, value in state.items():
-            setattr(self, name, value)
+            if name != "initialized":
+                setattr(self, name, value)

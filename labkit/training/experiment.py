@@ -73,6 +73,7 @@ class Projections:
     pair_weight: float = 0.0
     selection: str = "k_center"
     restore_best: bool = False
+    grace: int = 0
 
     def check(self) -> None:
         check_number("projections.proxies_per_class", self.proxies_per_class, low=1, whole=True)
@@ -84,12 +85,16 @@ class Projections:
         check_number("projections.projection_weight", self.projection_weight, low=0)
         check_number("projections.patience", self.patience, low=1, whole=True)
         check_number("projections.pair_weight", self.pair_weight, low=0)
+        check_number("projections.grace", self.grace, low=0, whole=True)
         check_choice("projections.selection", self.selection, ("k_center", "random"))
 
 
 @dataclass(frozen=True)
 class Optimizer:
-    """Adam with a warm-up and a schedule; the proxies learn at `proxy_multiplier` times the rate, without decay."""
+    """Adam with a warm-up and a schedule; the proxies learn at `proxy_multiplier` times the rate, without decay.
+
+    The cosine begins after `hold_fraction` of all steps and ends at `final_fraction` of the rate.
+    """
 
     learning_rate: float = 2e-3
     weight_decay: float = 1e-4
@@ -97,6 +102,7 @@ class Optimizer:
     beta2: float = 0.99
     proxy_multiplier: float = 1.0
     schedule: str = "cosine"
+    hold_fraction: float = 0.0
     warmup_steps: int = 100
     final_fraction: float = 0.02
 
@@ -107,6 +113,7 @@ class Optimizer:
         check_number("optimizer.beta2", self.beta2, low=0, high=0.999999)
         check_number("optimizer.proxy_multiplier", self.proxy_multiplier, low=0)
         check_choice("optimizer.schedule", self.schedule, SCHEDULES)
+        check_number("optimizer.hold_fraction", self.hold_fraction, low=0, high=0.99)
         check_number("optimizer.warmup_steps", self.warmup_steps, low=0, whole=True)
         check_number("optimizer.final_fraction", self.final_fraction, low=0, high=1)
 

@@ -15,7 +15,7 @@ from labkit.training.experiment import Optimizer
 def build_optimizer(settings: Optimizer, model: nn.Module, proxies: Iterable[nn.Parameter]) -> torch.optim.Adam:
     """Adam over the network (with weight decay) and the proxies (without, at `proxy_multiplier` times the rate).
 
-    Each group keeps its unscheduled rate under "base_rate".
+    Each group keeps its factor under "multiplier", for the schedule.
     """
     groups = [
         {"params": [p for p in model.parameters() if p.requires_grad], "weight_decay": settings.weight_decay, "multiplier": 1.0},
@@ -27,11 +27,12 @@ def build_optimizer(settings: Optimizer, model: nn.Module, proxies: Iterable[nn.
 
 
 def schedule(settings: Optimizer, step: int, steps: int) -> float:
-    """Fraction of the learning rate at a step (0 ... steps - 1): linear warm-up, then constant or half a cosine."""
+    """Fraction of the learning rate at a step (0 ... steps - 1): linear warm-up, then constant, or held and then half a cosine."""
     warmup = min(1.0, (step + 1) / settings.warmup_steps) if settings.warmup_steps else 1.0
     if settings.schedule == "constant":
         return warmup
-    wave = 0.5 * (1 + math.cos(math.pi * (step + 1) / steps))
+    falling = max(0.0, (step + 1) / steps - settings.hold_fraction) / (1 - settings.hold_fraction)
+    wave = 0.5 * (1 + math.cos(math.pi * falling))
     return warmup * (settings.final_fraction + (1 - settings.final_fraction) * wave)
 
 

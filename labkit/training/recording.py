@@ -122,7 +122,7 @@ class Recording:
             "environment": self.environment,
         }
         arrays["meta"] = np.frombuffer(json.dumps(meta).encode(), dtype=np.uint8)
-        return write_atomically(path, lambda file: np.savez_compressed(file, **arrays))
+        return write_atomically(path, lambda file: np.savez_compressed(file, allow_pickle=False, **arrays))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Recording:

@@ -21,7 +21,7 @@ LOSSES: dict[str, Callable[..., nn.Module]] = {
     "triplet": TripletLoss,
     "ms": MultiSimilarityLoss,
 }
-NETWORKS: dict[str, type[ResNet20V2] | type[SmallNet]] = {"resnet20v2": ResNet20V2, "small": SmallNet}
+NETWORKS: dict[str, type[ResNet20V2 | SmallNet]] = {"resnet20v2": ResNet20V2, "small": SmallNet}
 
 
 def check_loss_options(name: str, options: Mapping[str, Any]) -> None:
@@ -65,4 +65,5 @@ def build_projections(
         pair_weight=settings.pair_weight,
         selection=settings.selection,
         restore_best=settings.restore_best,
+        grace=settings.grace,
     ).to(device)

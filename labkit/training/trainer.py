@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
+import math
 import os
 import platform
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from tqdm.auto import tqdm
 
-from labkit.ccp import AlternatingProjections
 from labkit.datasets import Splits, load_digits
 from labkit.datasets.images import ImageSet, stratified_split
 from labkit.errors import LabError
 from labkit.geometry import lipschitz_normalize
+from labkit.training.embedder import Embedder
 from labkit.training.evaluation import geometry_figures, retrieval_figures
 from labkit.training.experiment import Experiment
 from labkit.training.optimisation import build_optimizer, choose_device, choose_precision, schedule
@@ -71,13 +71,16 @@ class Trainer:
         self.experiment, self.callbacks = experiment, list(callbacks)
         self.splits = splits if splits is not None else load_digits(experiment.data.source)
         self.device = choose_device(device)
-        self.dtype = choose_precision(experiment.network.precision, self.device)
-        self._scaler = torch.amp.GradScaler("cuda", enabled=self.dtype == torch.float16)
+        dtype = choose_precision(experiment.network.precision, self.device)
+        self._scaler = torch.amp.GradScaler("cuda", enabled=dtype == torch.float16)
         self.pictures = Pictures(self.splits, experiment.data, experiment.seed, self.device)
         model = build_network(experiment, self.splits.train.images.shape[1], self.pictures.generators["weights"])
-        self.model: nn.Module = model.to(self.device, memory_format=torch.channels_last)
         self.loss = build_loss(experiment).to(self.device)
         self.projections = build_projections(experiment, self.loss, len(self.splits.class_names), self.device)
+        own: Callable[[Tensor], Tensor] = getattr(self.loss, "normalized", lipschitz_normalize)
+        self.normalized = own if self.projections is None else self.projections.normalized
+        self.embedder = Embedder(model, self.pictures.standardize, self.normalized, self.device, dtype)
+        self.model = self.embedder.model
         learns_proxies = self.projections is not None and experiment.method != "samples"
         proxies = [self.projections.proxies] if learns_proxies and self.projections is not None else []
         self.optimizer = build_optimizer(experiment.optimizer, self.model, proxies)
@@ -103,37 +106,16 @@ class Trainer:
             environment={
                 "data": self.splits.description,
                 "device": str(self.device),
-                "precision": str(self.dtype).removeprefix("torch."),
+                "precision": str(self.embedder.dtype).removeprefix("torch."),
                 "threads": torch.get_num_threads(),
                 "torch": torch.__version__,
                 "python": platform.python_version(),
             },
         )
 
-    def _autocast(self) -> AbstractContextManager[Any]:
-        if self.dtype == torch.float32:
-            return nullcontext()
-        return torch.autocast(self.device.type, self.dtype)
-
-    def _forward(self, pictures: Tensor) -> Tensor:
-        """Standardised pictures (n, c, h, w) -> embeddings (n, D) in float32, not normalised."""
-        with self._autocast():
-            embeddings: Tensor = self.model(pictures.contiguous(memory_format=torch.channels_last))
-        return embeddings.float()
-
-    def normalized(self, embeddings: Tensor) -> Tensor:
-        """Normalise (n, D) embeddings as the loss does."""
-        if self.projections is not None:
-            return self.projections.normalized(embeddings)
-        own: Callable[[Tensor], Tensor] = getattr(self.loss, "normalized", lipschitz_normalize)
-        return own(embeddings)
-
-    @torch.no_grad()
     def embed(self, images: Tensor) -> Tensor:
         """Bytes (n, c, h, w) -> normalised embeddings (n, D) on the CPU, by the live weights in eval mode."""
-        with _eval_mode(self.model):
-            parts = [self._forward(self.pictures.standardize(part.to(self.device))) for part in images.split(500)]
-        return self.normalized(torch.cat(parts)).cpu()
+        return self.embedder.embed(images)
 
     def step(self, n: int = 1) -> None:
         """Do n optimiser steps (fewer if the run ends), with the evaluations and new problems that fall due.
@@ -162,10 +144,10 @@ class Trainer:
         indices, labels = self.pictures.batch()
         anchors = None
         if self.anchors is not None and self.experiment.method == "samples" and self.projections is not None:
-            both = self._forward(self.pictures.views(torch.cat((indices, self.anchors.flatten()))))
+            both = self.embedder.forward(self.pictures.views(torch.cat((indices, self.anchors.flatten()))))
             embeddings, anchors = both[: len(indices)], both[len(indices) :].view_as(self.projections.proxies)
         else:
-            embeddings = self._forward(self.pictures.views(indices))
+            embeddings = self.embedder.forward(self.pictures.views(indices))
         if self.projections is None:
             loss = self.loss(embeddings, labels)
         else:
@@ -195,8 +177,7 @@ class Trainer:
         if self.projections is None:
             return
         pool = self.pictures.pool(self.projections.pool_size)
-        with _eval_mode(self.model):
-            embeddings = self._forward(self.pictures.views(pool.flatten()))
+        embeddings = self.embedder.evaluate(self.pictures.views(pool.flatten()))
         choice = self.projections.initialize(
             embeddings.view(*pool.shape, -1), generator=self.pictures.generators["pool"], optimizer=self.optimizer
         )
@@ -233,7 +214,7 @@ class Trainer:
 
     def _evaluate(self, last: bool) -> None:
         mean_loss = float(self._loss_sum) / max(1, self._loss_count)
-        if mean_loss != mean_loss:
+        if math.isnan(mean_loss):
             raise LabError(
                 "loss", "a finite number", f"NaN by step {self.steps_done}", "Lower optimizer.learning_rate."
             )
@@ -346,17 +327,6 @@ class Trainer:
         except (KeyError, RuntimeError, TypeError, ValueError) as error:
             said = str(error).splitlines()[0]
             raise LabError("checkpoint", "the state of the same experiment on the same data", said) from error
-
-
-@contextmanager
-def _eval_mode(model: nn.Module) -> Iterator[None]:
-    """Eval mode inside, the former mode after."""
-    was_training = model.training
-    model.eval()
-    try:
-        yield
-    finally:
-        model.train(was_training)
 
 
 def _fixed_sample(test: ImageSet, size: int) -> ImageSet:
