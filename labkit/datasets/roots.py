@@ -30,9 +30,9 @@ def data_root() -> Path:
         if root.exists() and not root.is_dir():
             raise LabError(VARIABLE, "a folder", f"{root}, which is a file")
         return root
-    checkout = _checkout()
-    if checkout is not None:
-        return checkout / "data"
+    source = checkout()
+    if source is not None:
+        return source / "data"
     import pooch
 
     return Path(pooch.os_cache("labkit")).absolute()
@@ -42,13 +42,13 @@ def name_root(root: Path) -> str:
     """`root` in words that hold on any machine, for the line that tells which data is in use."""
     if os.environ.get(VARIABLE, "").strip() and root == data_root():
         return VARIABLE
-    checkout = _checkout()
-    if checkout is not None and root == checkout / "data":
+    source = checkout()
+    if source is not None and root == source / "data":
         return "data/ of the checkout"
     return "the cache folder" if root == data_root() else f"the folder {root.name}"
 
 
-def _checkout() -> Path | None:
-    """The folder of the source checkout this package runs from; None where it is installed elsewhere."""
+def checkout() -> Path | None:
+    """The folder of the source checkout that labkit runs from; None where it is installed elsewhere."""
     top = Path(__file__).absolute().parents[2]
     return top if (top / "pyproject.toml").is_file() and (top / "labkit").is_dir() else None

