@@ -89,7 +89,11 @@ def report(
     from labkit.training import Recording
 
     beside = runs[0] if runs[0].is_dir() else runs[0].parent
-    typer.echo(f"Report: {write_report([Recording.load(run) for run in runs], out or beside / 'report.html')}")
+    # By its path where two runs have one name.
+    names = [run.stem if run.is_file() else run.absolute().name for run in runs]
+    named = {str(run) if names.count(name) > 1 else name: run for run, name in zip(runs, names, strict=True)}
+    page = write_report(out or beside / "report.html", {name: Recording.load(run) for name, run in named.items()})
+    typer.echo(f"Report: {page}")
 
 
 @app.command()

@@ -76,7 +76,9 @@ def run_poc(
         raise KeyboardInterrupt  # too early for anything to show
     for preset, recording in recordings.items():
         recording.save(folder / f"{preset}.npz")
-    report = write_report(list(recordings.values()), folder / "report.html")
+    named = {METHODS[preset]: recording for preset, recording in recordings.items()}
+    title = "Proxies collapse, alternating projections spread them"
+    report = write_report(folder / "report.html", named, title=title, partial=interrupted, command="labkit poc")
     return Outcome(report, recordings, interrupted)
 
 

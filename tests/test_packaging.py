@@ -78,6 +78,7 @@ FLOORS = [
     {"errors"},
     {"validation", "files"},
     {"geometry"},
+    {"k_center"},
     {"selection"},
     {"losses", "metrics"},
     {"ccp"},
@@ -85,13 +86,15 @@ FLOORS = [
     {"training"},
     {"plots"},
     {"panels"},
+    {"report_sections"},
     {"report"},
+    {"poc"},
     {"cli"},
 ]
 LEVEL = {room: level for level, rooms in enumerate(FLOORS) for room in rooms}
 # Libraries that belong to some rooms only.
 ONLY_IN = {
-    "plotly": {"plots", "panels", "report"},
+    "plotly": {"plots", "panels", "report", "report_sections"},
     "ipywidgets": {"panels"},
     "anywidget": {"panels"},
     "typer": {"cli"},
