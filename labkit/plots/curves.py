@@ -11,7 +11,7 @@ from plotly.subplots import make_subplots
 
 from labkit.errors import LabError
 from labkit.plots import findings
-from labkit.plots.palette import FAINT, present, run_line, translucent
+from labkit.plots.palette import FAINT, plain, present, run_line, translucent
 from labkit.plots.reading import Floats, RecordingLike, Runs, float_array, named_runs, series
 
 # metric, its name on the axis, logarithmic
@@ -61,11 +61,11 @@ def covering_curves(
         fig.add_scatter(
             x=[None if g else v for v, g in zip(k.tolist(), gap, strict=True)],
             y=[None if g else round(v, 4) for v, g in zip(thin.tolist(), gap, strict=True)],
-            mode="lines", line={"color": translucent(line["color"], 0.35), "width": 1}, name=f"{name} each class".strip(),
+            mode="lines", line={"color": translucent(line["color"], 0.35), "width": 1}, name=f"{plain(name)} each class".strip(),
             hoverinfo="skip",
         )  # fmt: skip
         fig.add_scatter(
-            x=np.arange(1, len(mean) + 1), y=mean.round(4), mode="lines", line=line | {"width": 4}, name=f"{name} mean".strip(),
+            x=np.arange(1, len(mean) + 1), y=mean.round(4), mode="lines", line=line | {"width": 4}, name=f"{plain(name)} mean".strip(),
             hovertemplate="k = %{x}: mean radius %{y:.3f}<extra>" + "</extra>",
         )  # fmt: skip
         points = ", ".join(f"{mean[k - 1]:.3f} with k = {k}" for k in at if 1 <= k <= len(mean))
@@ -74,7 +74,7 @@ def covering_curves(
     head = title if title is not None else "Mean radius " + "; ".join(sentences)
     present(fig, head, f"mean over k and classes: {', '.join(averages)}", width=860, height=400)
     fig.update_xaxes(type="log", title_text="k, centres taken greedily per class (logarithmic)")
-    fig.update_yaxes(rangemode="tozero", title_text="covering radius (distance in the embedding)")
+    fig.update_yaxes(rangemode="tozero", title_text="covering radius (distance)")
     return fig
 
 
@@ -154,10 +154,10 @@ def _add_run(
         mode="lines+markers" if markers or len(steps) < 2 else "lines",
         line=run_line(index),
         marker={"size": 5, "symbol": index},
-        name=name,
+        name=plain(name),
         legendgroup=name,
         showlegend=legend,
-        hovertemplate=f"step %{{x}}: %{{y:.4g}}<extra>{findings.plain(name)}</extra>",
+        hovertemplate=f"step %{{x}}: %{{y:.4g}}<extra>{plain(name)}</extra>",
         **({} if row is None else {"row": row, "col": 1}),
     )
 
@@ -182,6 +182,6 @@ def _event_marks(fig: Any, runs: Runs) -> None:
     marked = [(name, e) for name, r in runs.items() for e in r.events if "step" in e]
     for name, event in marked:
         fig.add_annotation(
-            x=event["step"], y=1, xref="x", yref="y domain", text="▾", hovertext=findings.plain(f"{name}: {event.get('what', 'changed')}"),
+            x=event["step"], y=1, xref="x", yref="y domain", text="▾", hovertext=plain(f"{name}: {event.get('what', 'changed')}"),
             showarrow=False, yanchor="bottom", font={"color": FAINT, "size": 14},
         )  # fmt: skip

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import html
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from labkit.plots.reading import RecordingLike, Runs, series, value_at
@@ -21,11 +21,6 @@ def number(value: float, digits: int = 3) -> str:
         return f"{value:.{digits}f}"
     mantissa, exponent = f"{value:.1e}".split("e")
     return f"{mantissa.removesuffix('.0')}e{int(exponent)}"
-
-
-def plain(text: str) -> str:
-    """A user's text without power over markup: plotly reads a few HTML tags in its texts."""
-    return html.escape(text, quote=False)
 
 
 @dataclass(frozen=True)
@@ -106,31 +101,55 @@ def spread_again(recording: RecordingLike) -> str:
     return f"Re-initialising spreads the proxies: {number(first)} after the first problem, up to {number(widest)} later, {number(last)} at the end"
 
 
-def change(recording: RecordingLike, key: str, what: str) -> str:
-    """How a metric went from the end of the first problem (from the start, where there is only one) to the last evaluation."""
+def change(recording: RecordingLike, key: str, what: str, *, since: int | None = None, points: bool = False) -> str:
+    """How a metric went from one evaluation to the last one.
+
+    Parameters
+    ----------
+    since : step to count from; if not given the end of the first problem, or the start where nothing follows the first problem.
+    points : tell the difference of a fraction in hundredths ("2.6 points") instead of relative to where it began.
+    """
     moments = Moments.of(recording)
-    if moments.begin is None or moments.end is None:
+    if moments.end is None:
         return f"{what} has not been evaluated yet"
-    since, origin = (moments.first, "after the first problem") if moments.several_problems else (moments.begin, "at the start")
-    before, after = value_at(recording, key, since or 0), value_at(recording, key, moments.end)
+    start, origin = _origin(moments, since)
+    before, after = value_at(recording, key, start), value_at(recording, key, moments.end)
     if not (math.isfinite(before) and math.isfinite(after)):
         return f"{what} has not been measured at both ends"
     figures = f"{number(before)} {origin}, {number(after)} at the end"
-    if before > 0 and abs(after / before - 1) >= NOTICEABLE:
-        return f"{what} {'rises' if after > before else 'falls'} by {abs(after / before - 1):.0%}: {figures}"
-    direction = "" if after == before else f" ({'up' if after > before else 'down'} by {number(abs(after - before), 4)})"
-    return f"{what} hardly changes{direction}: {figures}"
+    if points:
+        clear, size = abs(after - before) > BETTER_MAP, f"{100 * abs(after - before):.1f} points"
+    else:
+        clear = before > 0 and abs(after / before - 1) >= NOTICEABLE
+        size = f"{abs(after / before - 1):.0%}" if clear else ""
+    if clear:
+        return f"{what} {'rises' if after > before else 'falls'} by {size}: {figures}"
+    return f"{what} hardly changes: {figures}"
 
 
-def headline_of(recording: RecordingLike) -> str:
-    """One line for a whole run: MAP@R and 95 % cover, then and now."""
+def _origin(moments: Moments, since: int | None) -> tuple[int, str]:
+    if since is not None and since != moments.first:
+        return since, f"at step {since:,}"
+    if moments.several_problems and moments.first is not None:
+        return moments.first, "after problem 1"
+    return moments.begin or 0, "at the start"
+
+
+def common_origin(runs: Runs) -> int | None:
+    """The step from which all runs are judged alike: where the first run that goes on after its first problem ended that problem."""
+    found = (Moments.of(r) for r in runs.values())
+    return next((m.first for m in found if m.several_problems), None)
+
+
+def headline_of(recording: RecordingLike, since: int | None = None) -> str:
+    """One line for a whole run: MAP@R and 95 % cover, then and now; `since` as in `change`."""
     moments = Moments.of(recording)
-    if moments.begin is None or moments.end is None:
+    if moments.end is None:
         return "Not evaluated yet"
-    since, origin = (moments.first, "end of problem 1") if moments.several_problems else (moments.begin, "start")
+    start, origin = _origin(moments, since)
     parts = []
     for key, what in (("map_at_r", "MAP@R"), ("covering_q95", "95 % cover")):
-        before, after = value_at(recording, key, since or 0), value_at(recording, key, moments.end)
+        before, after = value_at(recording, key, start), value_at(recording, key, moments.end)
         if math.isfinite(before) and math.isfinite(after):
             parts.append(f"{what} {number(before)} → {number(after)}")
     return f"{', '.join(parts)} ({origin} → step {moments.end:,})" if parts else "Not evaluated yet"
@@ -145,25 +164,28 @@ def compare(runs: Runs) -> list[str]:
     step = min(known)
     return [
         line
-        for key, what, higher, least in (
-            ("map_at_r", "MAP@R", True, BETTER_MAP),
-            ("covering_q95", "95 % cover", False, 0.0),
-            ("proxy_spread", "proxy spread", True, 0.0),
-            ("inter_class_distance", "inter-class distance", True, 0.0),
+        for key, what, higher, alike in (
+            ("map_at_r", "MAP@R", True, lambda a, b: abs(a - b) <= BETTER_MAP),
+            ("covering_q95", "95 % cover", False, _near),
+            # Collapsed proxies differ by chance alone, so a spread counts as another one only from twice its size on.
+            ("proxy_spread", "proxy spread", True, lambda a, b: max(a, b) < 2 * min(a, b)),
+            ("inter_class_distance", "inter-class distance", True, _near),
         )
-        if (line := _ranked(runs, key, what, higher, least, step))
+        if (line := _ranked(runs, key, what, higher, alike, step))
     ]
 
 
-def _ranked(runs: Runs, key: str, what: str, higher: bool, least: float, step: int) -> str:
+def _near(a: float, b: float) -> bool:
+    return abs(a - b) <= NOTICEABLE * max(abs(a), abs(b))
+
+
+def _ranked(runs: Runs, key: str, what: str, higher: bool, alike: Callable[[float, float], bool], step: int) -> str:
     values = {name: value_at(recording, key, step) for name, recording in runs.items()}
     finite = {name: v for name, v in values.items() if math.isfinite(v)}
     if len(finite) < 2:
         return ""
     order = sorted(finite, key=lambda name: finite[name], reverse=higher)
     figures = ", ".join(f"{name} {number(finite[name])}" for name in order)
-    best, second = finite[order[0]], finite[order[1]]
-    scale = max(abs(best), abs(second))
-    if abs(best - second) <= max(least, 0.0 if least else NOTICEABLE * scale):
+    if alike(finite[order[0]], finite[order[1]]):
         return f"At step {step:,}, {what} is practically the same: {figures}"
     return f"At step {step:,}, {order[0]} has the {'higher' if higher else 'smaller'} {what}: {figures}"

@@ -7,7 +7,16 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
-from labkit.plots.palette import FAINT, INK, NEXT_PROXY_SYMBOL, PROXY_SYMBOL, SAMPLE_SYMBOL, class_color, translucent
+from labkit.plots.palette import (
+    FAINT,
+    INK,
+    NEXT_PROXY_SYMBOL,
+    PROXY_SYMBOL,
+    SAMPLE_SYMBOL,
+    class_color,
+    plain,
+    translucent,
+)
 from labkit.plots.plane import Plane
 from labkit.plots.reading import Floats, Ints
 
@@ -27,6 +36,7 @@ def sample_traces(
     traces = []
     for index, (c, name) in enumerate(zip(classes, names, strict=True)):
         rows = np.flatnonzero(labels == c)
+        name = plain(name)
         hover = f"class {name}, sample %{{customdata}}<br>(%{{x:.3f}}, %{{y:.3f}})"
         traces.append(
             kind(
@@ -64,7 +74,7 @@ def number_trace(positions: Floats, names: list[str], *, size: int = 18) -> Any:
         x=short(positions[:, 0]),
         y=short(positions[:, 1]),
         mode="text",
-        text=[f"<b>{name}</b>" for name in names],
+        text=[f"<b>{plain(name)}</b>" for name in names],
         textfont={
             "size": size,
             "color": [class_color(i) for i in range(len(names))],
@@ -92,7 +102,7 @@ def proxy_trace(xy: Floats | None, names: list[str], *, following: bool = False,
         name=title,
         showlegend=legend,
         marker=marker | {"size": size, "opacity": 1.0},
-        text=[names[i] for i in owner],
+        text=[plain(names[i]) for i in owner],
         hovertemplate=f"{title}, class %{{text}}<br>(%{{x:.4f}}, %{{y:.4f}})<extra></extra>",
     )
 

@@ -81,6 +81,11 @@ def _template() -> go.layout.Template:
 THEME = _template()
 
 
+def plain(text: str) -> str:
+    """A user's text without power over markup: plotly reads a few HTML tags in its texts."""
+    return html.escape(text, quote=False)
+
+
 def present(fig: Any, title: str, subtitle: str = "", *, width: int, height: int, above: int = 10) -> None:
     """Give a figure the theme, its size and its title: the finding in bold and, below it, smaller, how to read the picture.
 
@@ -103,4 +108,4 @@ def present(fig: Any, title: str, subtitle: str = "", *, width: int, height: int
 
 
 def _lines(text: str, characters: float) -> list[str]:
-    return [html.escape(line, quote=False) for line in textwrap.wrap(text, max(20, int(characters)))]
+    return [plain(line) for line in textwrap.wrap(text, max(20, int(characters)))]
