@@ -1,0 +1,93 @@
+"""The animation: every frame is one snapshot, and problems are marked."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from labkit.errors import LabError
+from labkit.plots import animation, embedding_map
+from labkit.training.recording import Recording
+from tests.plots.recordings import make_recording
+
+
+def test_every_frame_holds_the_positions_of_its_snapshot(ccp: Recording) -> None:
+    fig = animation(ccp)
+    assert len(fig.frames) == len(ccp.steps)
+    for at, frame in enumerate(fig.frames):
+        for c in range(10):
+            drawn = np.stack([frame.data[c].x, frame.data[c].y], axis=1)
+            assert np.allclose(drawn, ccp.embeddings[at][ccp.labels == c], atol=5.1e-4)
+        squares = np.stack([frame.data[10].x, frame.data[10].y], axis=1)
+        assert np.allclose(squares, ccp.proxies[at].reshape(-1, 2), atol=5.1e-4)
+
+
+def test_rings_are_there_only_where_a_problem_closes(ccp: Recording) -> None:
+    closing = {p.snapshot: p.next_proxies for p in ccp.problems if p.next_proxies is not None}
+    assert len(closing) == 3
+    for at, frame in enumerate(animation(ccp).frames):
+        rings = np.stack([frame.data[11].x, frame.data[11].y], axis=1)
+        if at in closing:
+            assert np.allclose(rings, closing[at].reshape(-1, 2), atol=5.1e-4)
+        else:
+            assert np.isnan(rings).all() and len(rings) == 40
+
+
+def test_frames_carry_positions_and_nothing_else(ccp: Recording) -> None:
+    for trace in animation(ccp).frames[3].data:
+        assert set(trace.to_plotly_json()) == {"type", "x", "y"}
+
+
+def test_the_scrubber_names_problem_step_and_score(ccp: Recording) -> None:
+    fig = animation(ccp)
+    steps = fig.layout.sliders[0].steps
+    assert steps[0].label == "problem 1, step 0, MAP@R 0.600"
+    assert steps[4].label == "problem 1, step 400, MAP@R 0.688"  # the step at which a problem ends is its own
+    assert steps[5].label.startswith("problem 2, step 500")
+    assert [s.args[0][0] for s in steps] == [frame.name for frame in fig.frames]
+    assert [a.text for a in fig.layout.annotations] == [f"end of {i} ▾" for i in (1, 2, 3, 4)]
+
+
+def test_a_full_recording_stays_small() -> None:
+    recording = make_recording(4, per_class=300, snapshots=50)
+    assert len(animation(recording, thumbnails=False).to_json()) < 3_200_000
+    assert len(animation(recording, sample=600, thumbnails=False).to_json()) < 900_000
+
+
+def test_a_run_without_proxies_or_problems_plays(ccp: Recording) -> None:
+    bare = replace(ccp, proxies=None, problems=[], metrics={}, thumbnails=None)
+    fig = animation(bare)
+    assert len(fig.frames) == len(ccp.steps)
+    assert fig.layout.sliders[0].steps[2].label == "problem 1, step 200"
+    assert "Not evaluated yet" in fig.layout.title.text
+
+
+def test_one_snapshot_is_enough(ccp: Recording) -> None:
+    first = replace(ccp, steps=ccp.steps[:1], embeddings=ccp.embeddings[:1], proxies=ccp.proxies[:1], problems=[])
+    assert len(animation(first).frames) == 1
+
+
+def test_all_frames_of_many_dimensions_share_one_plane() -> None:
+    recording = make_recording(2, dimensions=5)
+    fig = animation(recording)
+    last = embedding_map(recording.embeddings[-1], recording.labels)
+    assert np.allclose(fig.frames[-1].data[3].x, last.data[3].x, atol=1e-3)
+    # An affine map keeps differences of differences: were the plane another one per frame, these would not fit one matrix.
+    a, b = recording.embeddings[0], recording.embeddings[-1]
+    xy = [np.zeros((len(a), 2)), np.zeros((len(a), 2))]
+    for part, frame in zip(xy, (fig.frames[0], fig.frames[-1]), strict=True):
+        for c in range(10):
+            part[recording.labels == c] = np.stack([frame.data[c].x, frame.data[c].y], axis=1)
+    stacked, drawn = np.concatenate([a, b]), np.concatenate(xy)
+    design = np.c_[stacked, np.ones(len(stacked))]
+    solution = np.linalg.lstsq(design, drawn, rcond=None)[0]
+    assert np.abs(design @ solution - drawn).max() < 2e-3
+
+
+def test_arrays_that_disagree_are_refused(ccp: Recording) -> None:
+    with pytest.raises(LabError, match=r"recording.steps: expected one step per snapshot, 17; got 16"):
+        animation(replace(ccp, steps=ccp.steps[:-1]))
+    with pytest.raises(LabError, match="recording.labels"):
+        animation(replace(ccp, labels=ccp.labels[:-1]))

@@ -1,0 +1,100 @@
+"""Curves over k and over steps."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from labkit.errors import LabError
+from labkit.metrics import covering_curve
+from labkit.plots import covering_curves, metric_strips, proxy_spread_over_time
+from labkit.training.recording import Recording
+
+
+def trace(fig: Any, name: str) -> Any:
+    return next(t for t in fig.data if t.name == name)
+
+
+def test_the_thick_curve_is_the_mean_over_classes() -> None:
+    fig = covering_curves([np.array([0.9, 0.5, 0.0]), torch.tensor([0.3, 0.0])], at=(1, 2, 9))
+    # A class of two samples is covered without rest by its two samples, and stays so.
+    assert trace(fig, "mean").y.tolist() == pytest.approx([0.6, 0.25, 0.0])
+    assert fig.layout.meta["title"] == "Mean radius 0.600 with k = 1, 0.250 with k = 2"
+    assert "0.283" in fig.layout.meta["subtitle"]
+
+
+def test_thin_curves_are_the_classes_with_gaps_between() -> None:
+    fig = covering_curves({"run": [[0.9, 0.5], [0.3]]})
+    thin = trace(fig, "run each class")
+    assert list(thin.y) == [0.9, 0.5, None, 0.3, None]
+    assert list(thin.x) == [1, 2, None, 1, None]
+
+
+def test_it_takes_what_the_metric_gives() -> None:
+    x = torch.randn(40, 2, generator=torch.Generator().manual_seed(0))
+    fig = covering_curves({"a": covering_curve(x, torch.arange(40) % 4)})
+    assert len(trace(fig, "a mean").y) == 10
+    assert trace(fig, "a mean").y[-1] == 0
+
+
+@pytest.mark.parametrize("curves", [{}, [], {"a": []}, [[]], [[0.1, float("nan")]]])
+def test_curves_without_numbers_are_refused(curves: Any) -> None:
+    with pytest.raises(LabError, match="curves"):
+        covering_curves(curves)
+
+
+def test_strips_show_what_was_recorded(ccp: Recording, single: Recording) -> None:
+    fig = metric_strips({"CCP": ccp, "single": single})
+    assert len(fig.data) == 5 * 2
+    ours = [t for t in fig.data if t.name == "CCP"]
+    for part, key in zip(ours, ("map_at_r", "covering_q95", "proxy_spread", "inter_class_distance", "loss"), strict=True):
+        assert part.x.tolist() == ccp.metrics["step"].tolist()
+        assert part.y.tolist() == pytest.approx(ccp.metrics[key].tolist(), rel=1e-4)
+    other = trace(fig, "single")
+    assert (other.line.color, other.line.dash) != (ours[0].line.color, ours[0].line.dash)
+    assert fig.layout.yaxis3.type == "log" and fig.layout.yaxis.type == "linear"
+
+
+def test_a_metric_that_nobody_has_gets_no_panel(ccp: Recording) -> None:
+    kept = {key: v for key, v in ccp.metrics.items() if not key.startswith(("proxy", "covering"))}
+    assert len(metric_strips(replace(ccp, metrics=kept)).data) == 3
+
+
+def test_boundaries_stand_where_problems_end_but_not_at_the_end_of_the_run(ccp: Recording, single: Recording) -> None:
+    lines = {s.x0 for s in proxy_spread_over_time(ccp).layout.shapes}
+    assert lines == {400, 800, 1200}
+    assert not proxy_spread_over_time(single).layout.shapes
+
+
+def test_events_are_marked(ccp: Recording) -> None:
+    marks = [a for a in metric_strips({"CCP": ccp}).layout.annotations if a.text == "▾"]
+    assert [(m.x, m.hovertext) for m in marks] == [(400, "CCP: learning rate 1e-3 -&gt; 5e-4")]
+
+
+def test_proxies_that_coincide_still_show_on_the_logarithmic_axis(ccp: Recording) -> None:
+    spread = ccp.metrics["proxy_spread"].copy()
+    spread[-1] = 0.0
+    fig = proxy_spread_over_time(replace(ccp, metrics=ccp.metrics | {"proxy_spread": spread}))
+    assert fig.layout.yaxis.type == "log"
+    assert fig.data[0].y[-1] == 1e-9
+
+
+def test_evaluations_without_a_value_are_left_out(ccp: Recording) -> None:
+    spread = ccp.metrics["proxy_spread"].copy()
+    spread[3] = np.nan
+    fig = proxy_spread_over_time(replace(ccp, metrics=ccp.metrics | {"proxy_spread": spread}))
+    assert len(fig.data[0].y) == 16 and 300 not in fig.data[0].x
+
+
+def test_a_recording_without_evaluations_gives_an_empty_picture(ccp: Recording) -> None:
+    assert metric_strips(replace(ccp, metrics={})).layout.meta["title"] == "Not evaluated yet"
+    assert "Too few evaluations" in proxy_spread_over_time(replace(ccp, metrics={})).layout.meta["title"]
+
+
+def test_no_recording_is_refused() -> None:
+    with pytest.raises(LabError, match="recordings: expected at least one recording"):
+        metric_strips({})

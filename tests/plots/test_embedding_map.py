@@ -1,0 +1,151 @@
+"""The embedding map: what is drawn where, and that its title tells the truth."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from labkit.errors import LabError
+from labkit.plots import embedding_map
+from labkit.plots.embedding_map import evenly_per_class
+from labkit.plots.marks import number_positions
+from tests.plots.recordings import distance_to_nearest
+
+
+@pytest.fixture
+def scene() -> dict[str, Any]:
+    rng = np.random.default_rng(3)
+    labels = np.repeat([0, 1, 2], [20, 30, 40])
+    centers = np.array([[0.7, 0.0], [-0.4, 0.6], [-0.4, -0.6]])
+    return {
+        "embeddings": centers[labels] + 0.1 * rng.normal(size=(90, 2)),
+        "labels": labels,
+        "proxies": centers[:, None] + 0.05 * rng.normal(size=(3, 4, 2)),
+        "next_proxies": centers[:, None] + 0.1 * rng.normal(size=(3, 4, 2)),
+    }
+
+
+def by_name(fig: Any) -> dict[str, Any]:
+    return {trace.name: trace for trace in fig.data if trace.name}
+
+
+def test_every_sample_lies_in_its_class_and_place(scene: dict[str, Any]) -> None:
+    traces = by_name(embedding_map(**scene, class_names=["zero", "one", "two"]))
+    for c, name in enumerate(["zero", "one", "two"]):
+        own = scene["embeddings"][scene["labels"] == c]
+        drawn = np.stack([traces[name].x, traces[name].y], axis=1)
+        assert np.allclose(drawn, own, atol=5.1e-4)
+        assert np.array_equal(traces[name].customdata, np.flatnonzero(scene["labels"] == c))
+        assert traces[name].marker.symbol == "y-down-open"
+
+
+def test_proxies_are_squares_and_the_next_ones_circles(scene: dict[str, Any]) -> None:
+    traces = by_name(embedding_map(**scene))
+    for name, key, symbol in (("proxies", "proxies", "square"), ("next proxies (K-Center)", "next_proxies", "circle")):
+        drawn = np.stack([traces[name].x, traces[name].y], axis=1)
+        assert np.allclose(drawn, scene[key].reshape(-1, 2), atol=5.1e-4)
+        assert traces[name].marker.symbol == symbol
+    assert len(set(traces["proxies"].marker.color)) == 3
+
+
+@pytest.mark.parametrize(("balls", "expected"), [(True, lambda d: np.quantile(d, 0.95)), ("max", np.max)])
+def test_balls_have_the_radius_that_they_claim(scene: dict[str, Any], balls: Any, expected: Any) -> None:
+    fig = embedding_map(**scene, balls=balls)
+    distances = distance_to_nearest(scene["embeddings"], scene["proxies"], scene["labels"])
+    rings = [trace for trace in fig.data if trace.fill == "toself"]
+    assert len(rings) == 3
+    for c, ring in enumerate(rings):
+        first = np.array([[x, y] for x, y in zip(ring.x[:49], ring.y[:49], strict=True)], dtype=float)
+        radii = np.linalg.norm(first - scene["proxies"][c, 0], axis=1)
+        assert np.allclose(radii, expected(distances[scene["labels"] == c]), atol=2e-3)
+    assert ("95 % quantile" if balls is True else "largest") in fig.layout.meta["subtitle"]
+
+
+def test_the_title_is_computed_from_the_data(scene: dict[str, Any]) -> None:
+    distances = distance_to_nearest(scene["embeddings"], scene["proxies"], scene["labels"])
+    q95 = np.mean([np.quantile(distances[scene["labels"] == c], 0.95) for c in range(3)])
+    assert f"within {q95:.3f}" in embedding_map(**scene).layout.title.text
+
+
+def test_both_axes_have_one_scale_and_the_unit_circle_is_there(scene: dict[str, Any]) -> None:
+    fig = embedding_map(**scene)
+    assert fig.layout.yaxis.scaleanchor == "x"
+    assert fig.layout.xaxis.range == fig.layout.yaxis.range
+    circle = fig.layout.shapes[0]
+    assert (circle.type, circle.x0, circle.x1) == ("circle", -1, 1)
+
+
+def test_many_dimensions_are_projected_and_said_so() -> None:
+    rng = np.random.default_rng(4)
+    fig = embedding_map(rng.normal(size=(40, 8)), np.arange(40) % 4, rng.normal(size=(4, 2, 8)), balls=True)
+    assert "8-D" in fig.layout.meta["subtitle"] and "principal component" in fig.layout.xaxis.title.text
+    assert not fig.layout.shapes  # the unit circle means nothing there
+
+
+def test_tensors_of_any_precision_are_welcome(scene: dict[str, Any]) -> None:
+    plain = by_name(embedding_map(**scene))
+    tensors = by_name(embedding_map(torch.tensor(scene["embeddings"]).bfloat16(), torch.tensor(scene["labels"])))
+    assert np.allclose(plain["1"].x, tensors["1"].x, atol=5e-3)
+
+
+def test_thumbnails_stand_in_the_hover_label_of_their_own_sample(scene: dict[str, Any]) -> None:
+    pictures = np.zeros((90, 4, 2), dtype=np.uint8)
+    pictures[20, 0, 0] = 255  # the first sample of class 1
+    traces = by_name(embedding_map(**scene, thumbnails=pictures))
+    assert traces["1"].text[0] == "\u2801"
+    assert set(traces["0"].text) == set(traces["1"].text[1:]) == {"\u2800"}
+    assert "%{text}" in traces["1"].hovertemplate
+
+
+def test_numbers_stand_outside_their_class() -> None:
+    xy = np.array([[1.0, 0], [2, 0], [3, 0], [-1, 0], [-2, 0], [-3, 0]])
+    positions = number_positions(xy, np.array([0, 0, 0, 1, 1, 1]), np.array([0, 1]), 0.5)
+    assert positions[0, 0] > 3 and positions[1, 0] < -3
+    assert np.allclose(positions[:, 1], 0)
+
+
+def test_a_sample_is_spread_evenly_over_each_class() -> None:
+    labels = np.repeat([0, 1], [100, 300])
+    rows = evenly_per_class(labels, 40)
+    assert np.bincount(labels[rows]).tolist() == [10, 30]
+    assert len(np.unique(rows)) == 40 and rows[0] == 0 and rows[-1] == 399
+    assert np.array_equal(evenly_per_class(labels, 400), np.arange(400))
+    assert np.bincount(labels[evenly_per_class(labels, 1)]).tolist() == [1, 1]  # no class goes missing
+
+
+def test_a_class_without_a_name_keeps_its_number(scene: dict[str, Any]) -> None:
+    assert {"zero", "1", "2"} <= set(by_name(embedding_map(**scene, class_names=["zero"])))
+
+
+def test_a_class_name_cannot_act_as_markup(scene: dict[str, Any]) -> None:
+    fig = embedding_map(**scene, class_names=["<i>x</i>", "b", "c"])
+    assert "<i>" not in fig.to_json().replace("\\u003c", "<")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"labels": np.zeros(5, dtype=int)}, r"labels: expected one label per embedding, shape \(90,\); got shape \(5,\)"),
+        ({"labels": np.zeros(90)}, "labels: expected whole numbers"),
+        ({"embeddings": np.zeros(90)}, "embeddings: expected a non-empty array of shape"),
+        ({"embeddings": np.full((90, 2), np.nan)}, "embeddings: expected finite numbers only; got 180 NaN"),
+        ({"embeddings": "nonsense"}, "embeddings: expected numbers"),
+        ({"proxies": np.zeros((3, 4, 5))}, "proxies: expected D = 2"),
+        ({"proxies": np.zeros((2, 4, 2))}, "proxies: expected one row per class, C = 3"),
+        ({"next_proxies": np.zeros((3, 2))}, "next_proxies: expected a non-empty array of shape"),
+        ({"balls": True, "proxies": None}, "balls: expected proxies to draw balls around"),
+        ({"balls": "maximum"}, "balls: expected one of 'q95', 'max'"),
+        ({"thumbnails": np.zeros((3, 2, 2), dtype=np.uint8)}, "thumbnails: expected 90 grey pictures"),
+    ],
+)
+def test_what_cannot_be_drawn_is_refused(scene: dict[str, Any], change: dict[str, Any], message: str) -> None:
+    with pytest.raises(LabError, match=message):
+        embedding_map(**{**scene, **change})
+
+
+def test_a_single_sample_gives_a_picture() -> None:
+    fig = embedding_map(np.array([[0.3, 0.4]]), np.array([7]))
+    assert by_name(fig)["7"].x.tolist() == pytest.approx([0.3], abs=1e-3)
