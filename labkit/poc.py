@@ -13,10 +13,10 @@ from labkit.training import Experiment, Recording, Trainer
 
 METHODS = {"poc-proxy": "one proxy problem", "poc-ccp": "CCP"}
 ROWS = {
-    "map_at_r": "MAP@R, held-out digits",
-    "covering_q95": "covering radius, 95 % of samples",
-    "covering_max": "covering radius, all samples",
-    "proxy_spread": "spread of a class's proxies",
+    "map_at_r": "MAP@R (held-out digits)",
+    "covering_q95": "covering radius (95 %)",
+    "covering_max": "covering radius (all)",
+    "proxy_spread": "proxy spread",
     "inter_class_distance": "inter-class distance",
 }
 
@@ -88,26 +88,22 @@ def summary(recordings: Mapping[str, Recording]) -> str:
     Both methods start alike (same seed), so that "before" is one column: the moment at which CCP gave up its first
     problem. Where there was no such moment yet, it is the untrained network.
     """
-    before = recordings.get("poc-ccp", next(iter(recordings.values())))
-    turned = [problem.end for problem in before.problems if problem.next_proxies is not None]
-    step = turned[0] if turned else 0
-    heads = [f"{'first problem done' if turned else 'untrained'}, step {step}"]
-    columns = [_figures_at(before, step)]
-    for preset, recording in recordings.items():
-        last = int(recording.metrics["step"][-1])
-        heads.append(f"{METHODS[preset]}, step {last}")
-        columns.append(_figures_at(recording, last))
-    rows = [["", *heads]]
-    rows += [[title, *(f"{column[name]:.3g}" for column in columns)] for name, title in ROWS.items()]
-    if all(recording.final for recording in recordings.values()):
-        rows.append(
-            ["MAP@R, test digits, best model", "", *(f"{r.final['map_at_r']:.3g}" for r in recordings.values())]
-        )
+    shared = recordings.get("poc-ccp", next(iter(recordings.values())))
+    turned = [problem.end for problem in shared.problems if problem.next_proxies is not None]
+    columns = [("before", shared, turned[0] if turned else 0)]
+    columns += [(METHODS[preset], run, int(run.metrics["step"][-1])) for preset, run in recordings.items()]
+    figures = [_figures_at(run, step) for _, run, step in columns]
+    rows = [["", *(name for name, _, _ in columns)], ["", *(f"step {step:,}" for _, _, step in columns)]]
+    rows += [[title, *(f"{column[name]:.3g}" for column in figures)] for name, title in ROWS.items()]
+    if all(run.final for run in recordings.values()):
+        rows.append(["MAP@R (test digits)", "", *(f"{run.final['map_at_r']:.3g}" for run in recordings.values())])
     widths = [max(map(len, cells)) for cells in zip(*rows, strict=True)]
-    return "\n".join(
+    lines = [
         row[0].ljust(widths[0]) + "".join("   " + cell.rjust(w) for cell, w in zip(row[1:], widths[1:], strict=True))
         for row in rows
-    )
+    ]
+    before = "where CCP's first proxy problem ended; both are alike until then" if turned else "the untrained network"
+    return "\n".join([*lines, f"(before: {before})"])
 
 
 def _figures_at(recording: Recording, step: int) -> dict[str, float]:

@@ -240,7 +240,7 @@ def test_poc_writes_the_report_and_prints_the_table(run, tmp_path, monkeypatch):
     for words in (
         "MAP@R",
         "covering radius",
-        "spread of a class's proxies",
+        "proxy spread",
         "inter-class distance",
         "one proxy problem",
         "CCP",
@@ -277,7 +277,7 @@ def test_poc_interrupted_leaves_a_report(tmp_path):
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=120)
     assert process.returncode == 130, (out, seen, err)
-    assert b"Traceback" not in err and b"Interrupted" in out and b"untrained, step 0" in out
+    assert b"Traceback" not in err and b"Interrupted" in out and b"untrained network" in out
     assert "<html" in (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
     assert Recording.load(tmp_path / "out" / "poc-proxy.npz").steps[0] == 0
 
@@ -313,13 +313,15 @@ def test_the_table_takes_before_from_the_end_of_the_first_problem():
     plain = recording([0, 10, 20, 30], [30], {"map_at_r": 0.71}, proxy_spread=1)
     ccp = recording([0, 10, 20, 30], [10, 20, 30], {"map_at_r": 0.82}, proxy_spread=5)
     rows = cells(summary({"poc-proxy": plain, "poc-ccp": ccp}))
-    assert rows[0] == ["first problem done, step 10", "one proxy problem, step 30", "CCP, step 30"]
-    assert ["spread of a class's proxies", "5.01", "1.03", "5.03"] in rows
-    assert rows[-1] == ["MAP@R, test digits, best model", "0.71", "0.82"]
+    assert rows[:2] == [["before", "one proxy problem", "CCP"], ["step 10", "step 30", "step 30"]]
+    assert ["proxy spread", "5.01", "1.03", "5.03"] in rows
+    assert rows[-2] == ["MAP@R (test digits)", "0.71", "0.82"]
+    assert "first proxy problem ended" in rows[-1][0]
 
 
 def test_the_table_of_a_partial_run_begins_with_the_untrained_network():
     rows = cells(summary({"poc-proxy": recording([0, 10], [], proxy_spread=1)}))
-    assert rows[0] == ["untrained, step 0", "one proxy problem, step 10"]
-    assert ["spread of a class's proxies", "1", "1.01"] in rows
+    assert rows[:2] == [["before", "one proxy problem"], ["step 0", "step 10"]]
+    assert "untrained" in rows[-1][0]
+    assert ["proxy spread", "1", "1.01"] in rows
     assert not any("test digits" in row[0] for row in rows)
