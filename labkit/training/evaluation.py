@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor, nn
 
+from labkit.datasets import ImageSet
 from labkit.metrics import covering_summary, inter_class_distance, proxy_spread, retrieval_metrics, violation_rate
 
 MARGINS = (0.0, 0.5)  # of the chance constraint, where the loss has no Euclidean margins of its own
@@ -40,3 +43,22 @@ def geometry_figures(embeddings: Tensor, labels: Tensor, proxies: Tensor | None,
         constraint = violation_rate(embeddings, labels, beta=(low + high) / 2, alpha=(high - low) / 2)
         figures["violation"], figures["surrogate"] = constraint.probability, constraint.surrogate
     return figures
+
+
+class Evaluator:
+    """Looks at the network: where the recorded sample lies, and how good retrieval is among other pictures.
+
+    Parameters
+    ----------
+    embed : bytes (n, c, h, w) -> normalised embeddings (n, D).
+    sample : the recorded pictures. loss : as in `geometry_figures`.
+    """
+
+    def __init__(self, embed: Callable[[Tensor], Tensor], sample: ImageSet, loss: nn.Module) -> None:
+        self.embed, self.sample, self.loss = embed, sample, loss
+
+    def look(self, judged: ImageSet, proxies: Tensor | None) -> tuple[Tensor, dict[str, float]]:
+        """Embeddings (n, D) of the sample, and all figures: retrieval among `judged`, geometry on the sample."""
+        embeddings = self.embed(self.sample.images)
+        retrieval = retrieval_figures(self.embed(judged.images), judged.labels)
+        return embeddings, retrieval | geometry_figures(embeddings, self.sample.labels, proxies, self.loss)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import platform
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from labkit.datasets import ImageSet, Splits, stratified_split
+from labkit.training.experiment import Experiment
 from labkit.training.recording import Problem, Recording
 
 
@@ -97,3 +100,29 @@ class Recorder:
         self.proxies = [] if state["proxies"] is None else list(state["proxies"].unbind(0))
         self.metrics = {name: values.tolist() for name, values in state["metrics"].items()}
         self.problems, self.events, self.final = list(state["problems"]), list(state["events"]), dict(state["final"])
+
+
+def fixed_sample(test: ImageSet, size: int) -> ImageSet:
+    """`size` test pictures, the same for every run and seed."""
+    return test if size >= len(test) else test.subset(stratified_split(test.labels, size)[1])
+
+
+def start_recorder(
+    experiment: Experiment, splits: Splits, sample: ImageSet, device: torch.device, dtype: torch.dtype
+) -> Recorder:
+    """An empty recorder that knows the settings, the recorded pictures and the machine."""
+    grey = sample.images.float().mean(dim=1)
+    return Recorder(
+        experiment=experiment.to_dict(),
+        labels=sample.labels.numpy(),
+        thumbnails=((grey / 17).round() * 17).to(torch.uint8).numpy(),  # 16 shades compress to a third of 256
+        class_names=list(splits.class_names),
+        environment={
+            "data": splits.description,
+            "device": str(device),
+            "precision": str(dtype).removeprefix("torch."),
+            "threads": torch.get_num_threads(),
+            "torch": torch.__version__,
+            "python": platform.python_version(),
+        },
+    )

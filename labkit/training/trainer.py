@@ -4,25 +4,24 @@ from __future__ import annotations
 
 import math
 import os
-import platform
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from tqdm.auto import tqdm
 
 from labkit.datasets import Splits, load_digits
-from labkit.datasets.images import ImageSet, stratified_split
 from labkit.errors import LabError
 from labkit.geometry import lipschitz_normalize
+from labkit.training.best import BestModel
 from labkit.training.embedder import Embedder
-from labkit.training.evaluation import geometry_figures, retrieval_figures
+from labkit.training.evaluation import Evaluator
 from labkit.training.experiment import Experiment
 from labkit.training.optimisation import build_optimizer, choose_device, choose_precision, schedule
 from labkit.training.pictures import Pictures
-from labkit.training.recorder import Recorder
+from labkit.training.recorder import fixed_sample, start_recorder
 from labkit.training.recording import Recording
 from labkit.training.registry import build_loss, build_network, build_projections
 from labkit.training.run_folder import RunFolder
@@ -38,6 +37,8 @@ class Trainer:
     ----------
     experiment : what to run.
     splits : the pictures; by default the experiment's data source is loaded.
+    loss : a pair loss of your own in place of the experiment's; anything called like ours (`labkit.losses.FunctionLoss`
+        makes one from a function). The recording names it; a rerun needs it given again.
     directory : where the run lives on disk (experiment.json, checkpoint.pt, recording.npz, model.pt); None keeps it in memory.
     resume : go on from the directory's checkpoint. An interrupted run that is resumed ends with the same recording as
         one that was left alone.
@@ -63,6 +64,7 @@ class Trainer:
         experiment: Experiment,
         *,
         splits: Splits | None = None,
+        loss: nn.Module | None = None,
         directory: str | os.PathLike[str] | None = None,
         resume: bool = False,
         device: str = "auto",
@@ -75,7 +77,7 @@ class Trainer:
         self._scaler = torch.amp.GradScaler("cuda", enabled=dtype == torch.float16)
         self.pictures = Pictures(self.splits, experiment.data, experiment.seed, self.device)
         model = build_network(experiment, self.splits.train.images.shape[1], self.pictures.generators["weights"])
-        self.loss = build_loss(experiment).to(self.device)
+        self.loss = (build_loss(experiment) if loss is None else loss).to(self.device)
         self.projections = build_projections(experiment, self.loss, len(self.splits.class_names), self.device)
         own: Callable[[Tensor], Tensor] = getattr(self.loss, "normalized", lipschitz_normalize)
         self.normalized = own if self.projections is None else self.projections.normalized
@@ -85,33 +87,20 @@ class Trainer:
         proxies = [self.projections.proxies] if learns_proxies and self.projections is not None else []
         self.optimizer = build_optimizer(experiment.optimizer, self.model, proxies)
         self.anchors: Tensor | None = None  # (C, K) indices of the samples that the proxies started from
-        self.sample = _fixed_sample(self.splits.test, experiment.sample_size)
-        self.recorder = self._new_recorder()
+        self.sample = fixed_sample(self.splits.test, experiment.sample_size)
+        self.evaluator = Evaluator(self.embed, self.sample, self.loss)
+        self.recorder = start_recorder(experiment, self.splits, self.sample, self.device, dtype)
+        if loss is not None:
+            self.recorder.events.append({"step": 0, "what": f"loss given by the caller: {loss}"})
         self.steps_done, self.done, self.seconds = 0, False, 0.0
         self._loss_sum, self._loss_count = torch.zeros((), device=self.device), 0
-        self.best: dict[str, Any] = {"map_at_r": -1.0, "step": 0, "evaluation": 0, "weights": None, "references": None}
+        self.best = BestModel()
         self.folder = None if directory is None else RunFolder(directory)
         if self.folder is None and resume:
             raise LabError("resume", "a directory to resume from", "directory=None")
         state = self.folder.open(experiment, resume) if self.folder is not None else None
         if state is not None:
             self.load_state_dict(state)
-
-    def _new_recorder(self) -> Recorder:
-        return Recorder(
-            experiment=self.experiment.to_dict(),
-            labels=self.sample.labels.numpy(),
-            thumbnails=_thumbnails(self.sample.images),
-            class_names=list(self.splits.class_names),
-            environment={
-                "data": self.splits.description,
-                "device": str(self.device),
-                "precision": str(self.embedder.dtype).removeprefix("torch."),
-                "threads": torch.get_num_threads(),
-                "torch": torch.__version__,
-                "python": platform.python_version(),
-            },
-        )
 
     def embed(self, images: Tensor) -> Tensor:
         """Bytes (n, c, h, w) -> normalised embeddings (n, D) on the CPU, by the live weights in eval mode."""
@@ -136,7 +125,7 @@ class Trainer:
             if self.steps_done % self.experiment.evaluate_every == 0 or last:
                 self._evaluate(last)
             elif self.steps_done in EARLY_SNAPSHOTS:
-                self._snapshot()
+                self.recorder.snapshot(self.steps_done, self.embed(self.sample.images), self._references())
             self.seconds += time.perf_counter() - started
 
     def _one_step(self) -> None:
@@ -193,20 +182,15 @@ class Trainer:
             self.projections.proxies.copy_(anchors.view_as(self.projections.proxies))
         return self.projections.normalized(self.projections.proxies.detach()).cpu()
 
-    def _snapshot(self) -> tuple[Tensor, Tensor | None]:
-        embeddings, references = self.embed(self.sample.images), self._references()
-        self.recorder.snapshot(self.steps_done, embeddings, references)
-        return embeddings, references
-
     def _record_evaluation(self, loss: float) -> dict[str, float]:
-        embeddings, references = self._snapshot()
-        held_out = self.splits.held_out
+        references = self._references()
+        embeddings, measured = self.evaluator.look(self.splits.held_out, references)
+        self.recorder.snapshot(self.steps_done, embeddings, references)
         figures = {
             "step": float(self.steps_done),
             "problem": float(self.projections.problem if self.projections is not None else 0),
             "loss": loss,
-            **retrieval_figures(self.embed(held_out.images), held_out.labels),
-            **geometry_figures(embeddings, self.sample.labels, references, self.loss),
+            **measured,
             "learning_rate": float(self.optimizer.param_groups[0]["lr"]) if self.steps_done else 0.0,
         }
         self.recorder.evaluation(figures)
@@ -215,25 +199,13 @@ class Trainer:
     def _evaluate(self, last: bool) -> None:
         mean_loss = float(self._loss_sum) / max(1, self._loss_count)
         if math.isnan(mean_loss):
-            raise LabError(
-                "loss", "a finite number", f"NaN by step {self.steps_done}", "Lower optimizer.learning_rate."
-            )
+            raise LabError("loss", "a finite number", f"NaN by step {self.steps_done}", "Lower the learning rate.")
         self._loss_sum.zero_()
         self._loss_count = 0
         figures = self._record_evaluation(mean_loss)
-        evaluations = len(self.recorder.metrics["step"])
-        if figures["map_at_r"] > self.best["map_at_r"] + 1e-5:
-            weights = {k: v.detach().to("cpu", copy=True) for k, v in self.model.state_dict().items()}
-            references = None if self.projections is None else self.projections.proxies.detach().cpu().clone()
-            self.best = {
-                "map_at_r": figures["map_at_r"],
-                "step": self.steps_done,
-                "evaluation": evaluations,
-                "weights": weights,
-                "references": references,
-            }
-        stop_after = self.experiment.stop_patience
-        last = last or 0 < stop_after <= evaluations - self.best["evaluation"]
+        proxies = None if self.projections is None else self.projections.proxies
+        self.best.observe(figures["map_at_r"], self.steps_done, self.model, proxies)
+        last = last or 0 < self.experiment.stop_patience <= self.best.waited
         verdict = "waiting" if self.projections is None else self.projections.observe(figures["map_at_r"], self.model)
         if last:
             self._finish()
@@ -250,17 +222,12 @@ class Trainer:
 
     def _finish(self) -> None:
         """Close the last problem, take the weights that were best on the held-out pictures, and judge them on the test set."""
-        references = self._references()
-        self.recorder.close_problem(references, None)
-        self.model.load_state_dict(self.best["weights"])
-        test, best = self.splits.test, self.best["references"]
+        self.recorder.close_problem(self._references(), None)
+        self.model.load_state_dict(self.best.weights)
+        best = self.best.references
         references = None if best is None else self.normalized(best.to(self.device)).cpu()
-        self.recorder.final = {
-            "chosen_step": float(self.best["step"]),
-            "held_out_map_at_r": self.best["map_at_r"],
-            **retrieval_figures(self.embed(test.images), test.labels),
-            **geometry_figures(self.embed(self.sample.images), self.sample.labels, references, self.loss),
-        }
+        chosen = {"chosen_step": float(self.best.step), "held_out_map_at_r": self.best.score}
+        self.recorder.final = {**chosen, **self.evaluator.look(self.splits.test, references)[1]}
         self.done = True
 
     def run(self, progress: bool = True) -> Recording:
@@ -303,7 +270,7 @@ class Trainer:
             "projections": None if self.projections is None else self.projections.state_dict(),
             "pictures": self.pictures.state_dict(),
             "anchors": self.anchors,
-            "best": self.best,
+            "best": self.best.state_dict(),
             "recorder": self.recorder.state_dict(),
         }
 
@@ -323,18 +290,8 @@ class Trainer:
             self.pictures.load_state_dict(state["pictures"])
             self.recorder.load_state_dict(state["recorder"])
             self.steps_done, self.done, self.seconds = state["steps_done"], state["done"], state["seconds"]
-            self.anchors, self.best = state["anchors"], state["best"]
+            self.best.load_state_dict(state["best"])
+            self.anchors = state["anchors"]
         except (KeyError, RuntimeError, TypeError, ValueError) as error:
             said = str(error).splitlines()[0]
             raise LabError("checkpoint", "the state of the same experiment on the same data", said) from error
-
-
-def _fixed_sample(test: ImageSet, size: int) -> ImageSet:
-    """`size` test pictures, the same for every run and seed."""
-    return test if size >= len(test) else test.subset(stratified_split(test.labels, size)[1])
-
-
-def _thumbnails(images: Tensor) -> Any:
-    """Grey thumbnails (n, h, w) in 16 shades, which compress to a third of what 256 need."""
-    grey = images.float().mean(dim=1)
-    return ((grey / 17).round() * 17).to(torch.uint8).numpy()

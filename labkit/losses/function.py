@@ -1,0 +1,70 @@
+"""A loss of one's own from a plain function, in a notebook cell, without a class."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from labkit.errors import LabError
+from labkit.geometry import cosine_similarity, pairwise_distance
+from labkit.losses.base import BaseLoss
+from labkit.losses.batch import Batch
+from labkit.validation import check_choice, describe
+
+
+class FunctionLoss(BaseLoss):
+    """Wrap `function(values, same, different)` as a loss that takes proxies, memories and anchors like any other.
+
+    Parameters
+    ----------
+    function : gets `values` (N, M), the distances or similarities of every embedding to every reference, and two
+        boolean (N, M) masks: `same` class and `different` class (a sample paired with itself is in neither). Returns a
+        0-d tensor. Autograd does the rest; a mean over no pairs is yours to guard.
+    on : "distance" (Euclidean) or "similarity" (cosine).
+    normalize : "lipschitz", "l2" or None, before distances.
+
+    Raises
+    ------
+    LabError : when called: `on` is neither, the function returns no 0-d tensor, or its value is not finite; and as
+        every loss does for input that cannot be used.
+
+    Examples
+    --------
+    >>> def pull_and_push(distances, same, different):
+    ...     return distances[same].sum() + (0.5 - distances[different]).clamp(min=0).sum()
+    >>> loss = FunctionLoss(pull_and_push)
+    >>> loss(torch.tensor([[0.0, 0.0], [0.3, 0.0], [0.0, 0.4]]), torch.tensor([0, 0, 1])).item()
+    0.8...
+    """
+
+    def __init__(
+        self, function: Callable[..., Any], on: str = "distance", normalize: str | None = "lipschitz"
+    ) -> None:
+        super().__init__(normalize)
+        self.function = function
+        self.on = on
+
+    def check_parameters(self) -> None:
+        check_choice("on", self.on, ("distance", "similarity"))
+
+    def compute(self, batch: Batch) -> Tensor:
+        alone = batch.references is None or batch.reference_labels is None
+        references = batch.embeddings if batch.references is None else batch.references
+        owners = batch.labels if batch.reference_labels is None else batch.reference_labels
+        compare = pairwise_distance if self.on == "distance" else cosine_similarity
+        values = compare(self.normalized(batch.embeddings), self.normalized(references))
+        same = batch.labels[:, None] == owners[None]
+        different = ~same
+        if alone:
+            same = same & ~torch.eye(len(values), dtype=torch.bool, device=values.device)
+        result = self.function(values, same, different)
+        name = getattr(self.function, "__name__", "function")
+        if not isinstance(result, Tensor) or result.ndim != 0:
+            raise LabError(name, "a 0-d tensor returned", describe(result))
+        if not bool(torch.isfinite(result)):
+            hint = "A mean over no pairs is NaN: sum and divide by max(1, count)."
+            raise LabError(name, "a finite loss returned", float(result), hint)
+        return result

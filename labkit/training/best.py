@@ -1,0 +1,41 @@
+"""The model that a run returns: the weights that were best on the held-out pictures."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import Tensor, nn
+
+MIN_IMPROVEMENT = 1e-5
+
+
+class BestModel:
+    """Keeps the best weights so far, with the proxies of the same moment, in host memory.
+
+    Attributes
+    ----------
+    score, step : of the best evaluation; -1 and 0 before the first. references : (C, K, D) proxies then, or None.
+    """
+
+    def __init__(self) -> None:
+        self.score, self.step, self.waited = -1.0, 0, 0
+        self.weights: dict[str, Tensor] = {}
+        self.references: Tensor | None = None
+
+    def observe(self, score: float, step: int, model: nn.Module, references: Tensor | None) -> None:
+        """Take note of an evaluation; keep the model if it is better than all before by more than 1e-5."""
+        if score <= self.score + MIN_IMPROVEMENT:
+            self.waited += 1
+            return
+        self.score, self.step, self.waited = score, step, 0
+        self.weights = {name: value.detach().to("cpu", copy=True) for name, value in model.state_dict().items()}
+        self.references = None if references is None else references.detach().to("cpu", copy=True)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything, as tensors and numbers."""
+        return dict(vars(self))
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Take back what `state_dict` gave."""
+        for name in vars(self):
+            setattr(self, name, state[name])

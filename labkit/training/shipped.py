@@ -1,0 +1,68 @@
+"""Recordings of real runs that come with the checkout, and the table over seeds that they make."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from labkit.datasets.roots import checkout
+from labkit.errors import LabError
+from labkit.training.recording import Recording
+from labkit.validation import check_choice
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def shipped_folder() -> Path:
+    """`data/recordings` of the checkout that labkit runs from.
+
+    Raises
+    ------
+    LabError : labkit runs from an installed package without a checkout.
+    """
+    top = checkout()
+    if top is None:
+        raise LabError("recordings", "labkit run from its checkout", "an installed package", "Clone the repository.")
+    return top / "data" / "recordings"
+
+
+def shipped() -> list[str]:
+    """Names of the recordings that come with labkit."""
+    return sorted(path.stem for path in shipped_folder().glob("*.npz"))
+
+
+def load_shipped(name: str) -> Recording:
+    """One of them, by name, e.g. "mnist-2d-ccp-seed0"."""
+    check_choice("name", name, shipped())
+    return Recording.load(shipped_folder() / f"{name}.npz")
+
+
+def results_table(recordings: Iterable[Recording], figures: Iterable[str]) -> pd.DataFrame:
+    """Final figures of several runs: one row per experiment name, mean ± standard deviation over its seeds.
+
+    Parameters
+    ----------
+    recordings : finished runs. figures : keys of `Recording.final`; one that a method has no proxies for is left blank.
+
+    Returns
+    -------
+    DataFrame of strings, indexed by experiment name, with the number of seeds in the first column.
+    """
+    import pandas as pd
+
+    groups: dict[str, list[Recording]] = {}
+    for recording in recordings:
+        groups.setdefault(str(recording.experiment["name"]), []).append(recording)
+    rows = {}
+    for name, runs in groups.items():
+        row: dict[str, str | int] = {"seeds": len({run.experiment["seed"] for run in runs})}
+        for figure in figures:
+            values = np.array([run.final[figure] for run in runs if figure in run.final])
+            spread = f" ± {values.std(ddof=1):.3g}" if len(values) > 1 else ""
+            row[figure] = f"{values.mean():.4g}{spread}" if len(values) else ""
+        rows[name] = row
+    return pd.DataFrame.from_dict(rows, orient="index")

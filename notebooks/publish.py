@@ -1,0 +1,71 @@
+"""Execute the notebooks in place and store their figures as PNG with alt text: `python notebooks/publish.py [NAME …]`.
+
+A reader without a kernel then sees pictures, and no notebook carries plotly's JSON. Needs the extra `images` and a
+Chromium (or Chrome) that Kaleido finds; nothing in the tests does.
+"""
+
+from __future__ import annotations
+
+import base64
+import html
+import os
+import re
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import plotly.graph_objects as go
+import plotly.io
+from nbclient import NotebookClient
+
+HERE = Path(__file__).parent
+FIGURE = "application/vnd.plotly.v1+json"
+WIDGET = "application/vnd.jupyter.widget-view+json"
+
+
+def publish(path: Path) -> None:
+    """Run one notebook from its own folder and write it back with pictures."""
+    started = time.monotonic()
+    notebook = nbformat.read(path, as_version=4)
+    NotebookClient(notebook, timeout=600, resources={"metadata": {"path": str(path.parent)}}).execute()
+    for cell in notebook.cells:
+        cell.metadata.pop("execution", None)
+        cell.outputs = [still(o) for o in cell.get("outputs", []) if keeps(o)] if cell.cell_type == "code" else []
+        if cell.cell_type != "code":
+            del cell["outputs"]
+    notebook.metadata.pop("widgets", None)
+    nbformat.write(notebook, path)
+    print(f"{path.relative_to(HERE)}: {time.monotonic() - started:.0f} s, {path.stat().st_size / 1e3:.0f} kB")
+
+
+def keeps(output: Any) -> bool:
+    """Progress bars and widgets mean nothing without a kernel."""
+    return output.get("name") != "stderr" and WIDGET not in output.get("data", {})
+
+
+def still(output: Any) -> Any:
+    """The output with a plotly figure replaced by its picture, whose alt text is the figure's title."""
+    data = output.get("data", {})
+    if FIGURE not in data:
+        return output
+    figure = go.Figure({k: data[FIGURE][k] for k in ("data", "layout")}, skip_invalid=True)
+    title = html.unescape(re.sub(r"<[^>]+>", " ", figure.layout.title.text or "figure"))
+    alt = re.sub(r"\s+", " ", title).strip()
+    picture = base64.b64encode(plotly.io.to_image(figure, format="png", scale=1.25)).decode()
+    output["data"] = {"image/png": picture, "text/plain": alt}
+    output["metadata"] = {"image/png": {"alt": alt}}
+    return output
+
+
+def main(names: list[str]) -> None:
+    """Publish the named notebooks, or all."""
+    os.environ.setdefault("LABKIT_PROFILE", "quick")
+    everything = sorted([*HERE.glob("*.ipynb"), *HERE.glob("solutions/*.ipynb")])
+    for path in [p for p in everything if not names or p.stem in names]:
+        publish(path)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
