@@ -2,6 +2,7 @@
 
 from labkit.losses.base import BaseLoss
 from labkit.losses.contrastive import ContrastiveLoss, CosineContrastiveLoss
+from labkit.losses.function import FunctionLoss
 from labkit.losses.multi_similarity import MultiSimilarityLoss
 from labkit.losses.pairs import PairLoss
 from labkit.losses.triplet import TripletLoss
@@ -10,6 +11,7 @@ __all__ = [
     "BaseLoss",
     "ContrastiveLoss",
     "CosineContrastiveLoss",
+    "FunctionLoss",
     "MultiSimilarityLoss",
     "PairLoss",
     "TripletLoss",
