@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import importlib.resources
 import json
 import os
 from collections.abc import Mapping
@@ -12,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import plotly.offline
 import torch
 
 from labkit.files import write_atomically
@@ -23,26 +20,33 @@ from labkit.plots.findings import Moments, common_origin, headline_of
 from labkit.plots.palette import class_color, run_line
 from labkit.plots.player import player_data, player_map
 from labkit.plots.reading import RecordingLike, Runs, named_runs, series
-from labkit.plots.thumbnails import grey_images, sprite_sheet
+from labkit.report_page import Page, bare
 from labkit.report_sections import chip, looking_at, notice, settings, table
 
 POSITIONS = 1_800_000  # bytes of packed sample positions that a page may carry; more samples than that are thinned
 DRAWN = 3000  # samples per map: what a browser moves without effort
-SHEET_COLUMNS = 64
 
 
 def write_report(
-    path: str | os.PathLike[str], recordings: RecordingLike | Runs, *, title: str = "", partial: bool = False, command: str = ""
+    path: str | os.PathLike[str],
+    recordings: RecordingLike | Runs,
+    *,
+    title: str = "",
+    partial: bool = False,
+    command: str = "",
 ) -> Path:
     """Write a report: pictures that play, figures, what to notice, settings; plotly.js is inside the page.
 
     Parameters
     ----------
     path : the HTML file to write; whole or not at all. Missing folders are made.
-    recordings : one recording, or a dict of them by the name they shall have; two stand side by side and are played together.
+    recordings : one recording, or a dict of them by the name they shall have; two stand side by side and are played
+        together.
     title : of the page; made from the experiment's name if empty.
-    partial : the runs were interrupted: the page says so. It shows whatever there is (no closed problem, no final figures).
-    command : the command that made the runs, for the section on how to repeat them; worked out from the settings if empty.
+    partial : the runs were interrupted: the page says so. It shows whatever there is (no closed problem, no final
+        figures).
+    command : the command that made the runs, for the section on how to repeat them; worked out from the settings if
+        empty.
 
     Returns
     -------
@@ -59,9 +63,11 @@ def write_report(
 def report_html(recordings: RecordingLike | Runs, *, title: str = "", partial: bool = False, command: str = "") -> str:
     """The page that `write_report` writes, as text."""
     runs = named_runs(recordings)
-    title = title or ", ".join(str(r.experiment.get("name", name)) for name, r in runs.items())
-    page = _Page()
-    lead = "".join(f"<p class='lead'>{chip(name, i)} {escape(_headline(runs, r))}</p>" for i, (name, r) in enumerate(runs.items()))
+    title = title or ", ".join(dict.fromkeys(str(r.experiment.get("name", name)) for name, r in runs.items()))
+    page = Page()
+    lead = "".join(
+        f"<p class='lead'>{chip(name, i)} {escape(_headline(runs, r))}</p>" for i, (name, r) in enumerate(runs.items())
+    )
     banner = _banner(runs) if partial else ""
     body = [
         f"<header><h1>{escape(title)}</h1>{lead}{banner}</header><main>",
@@ -79,68 +85,6 @@ def report_html(recordings: RecordingLike | Runs, *, title: str = "", partial: b
     return page.finish(title, "".join(body))
 
 
-class _Page:
-    """Collects the data blocks that the page's script reads."""
-
-    def __init__(self) -> None:
-        self.blocks: dict[str, str] = {}
-        self.sheets: list[dict[str, Any]] = []
-        self._sheet_sources: list[Any] = []
-
-    def block(self, name: str, text: str) -> None:
-        # "<" cannot end the script element from inside a JSON string once it is written as an escape.
-        self.blocks[name] = text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
-
-    def figure(self, fig: Any, *, sheet: int | None = None, widest: int = 1200) -> str:
-        """A figure drawn when it comes into view; its title becomes the page's own text, its width the page's."""
-        name = f"figure-{len(self.blocks)}"
-        meta = bare(fig)
-        self.block(name, fig.to_json())
-        pictures = "" if sheet is None else f' data-sheet="{sheet}"'
-        caption = f"<b>{escape(meta['title'])}</b><span>{escape(meta['subtitle'])}</span>"
-        style = f"height:{fig.layout.height}px;max-width:{widest}px"
-        return (
-            f'<figure><figcaption>{caption}</figcaption><div class="plot" role="img" aria-label="{escape(meta["title"])}" '
-            f'style="{style}" data-figure="{name}"{pictures}></div></figure>'
-        )
-
-    def sheet(self, recording: RecordingLike) -> int | None:
-        """Index of the sheet with this recording's thumbnails; recordings of the same pictures share one."""
-        if recording.thumbnails is None:
-            return None
-        images = grey_images("recording.thumbnails", recording.thumbnails, recording.embeddings.shape[1])
-        for index, known in enumerate(self._sheet_sources):
-            if known.shape == images.shape and np.array_equal(known, images):
-                return index
-        self._sheet_sources.append(images)
-        png = base64.b64encode(sprite_sheet(images, SHEET_COLUMNS)).decode()
-        height, width = images.shape[1:]
-        self.sheets.append({"png": f"data:image/png;base64,{png}", "width": width, "height": height, "columns": SHEET_COLUMNS})
-        return len(self.sheets) - 1
-
-    def finish(self, title: str, body: str) -> str:
-        """The whole page around `body`."""
-        assets = importlib.resources.files("labkit") / "assets"
-        self.block("sheets", json.dumps(self.sheets))
-        blocks = "".join(f'<script type="application/json" id="{name}">{text}</script>' for name, text in self.blocks.items())
-        script = plotly.offline.get_plotlyjs()
-        return (
-            '<!doctype html><html lang="en"><head><meta charset="utf-8">'
-            f'<meta name="viewport" content="width=device-width, initial-scale=1"><title>{escape(title)}</title>'
-            f"<style>{(assets / 'report.css').read_text('utf-8')}</style></head><body>{body}"
-            "<noscript><p>The pictures need JavaScript; texts and tables do without.</p></noscript>"
-            f"{blocks}<script>{script}</script><script>{(assets / 'report.js').read_text('utf-8')}</script></body></html>"
-        )
-
-
-def bare(fig: Any) -> dict[str, Any]:
-    """Take title, margin for it and fixed width off a figure of labkit; returns the `meta` that held the texts."""
-    meta: dict[str, Any] = dict(fig.layout.meta)
-    top = meta["above"] + 12
-    fig.update_layout(title=None, width=None, autosize=True, height=fig.layout.height - fig.layout.margin.t + top, margin_t=top)
-    return meta
-
-
 def _headline(runs: Runs, recording: RecordingLike) -> str:
     return headline_of(recording, None if Moments.of(recording).several_problems else common_origin(runs))
 
@@ -150,46 +94,55 @@ def _banner(runs: Runs) -> str:
     for name, recording in runs.items():
         done, planned = int(recording.steps[-1]), recording.experiment.get("steps", "?")
         closed = len(recording.problems)
-        state = f"{closed} proxy problem{'s' if closed != 1 else ''} closed" if closed else "no proxy problem closed yet"
+        state = (
+            f"{closed} proxy problem{'s' if closed != 1 else ''} closed" if closed else "no proxy problem closed yet"
+        )
         lines.append(f"{name} was recorded up to step {done:,} of {planned}, {state}")
-    return f'<p class="banner"><b>Unfinished.</b> {escape("; ".join(lines))}. All that follows describes the runs so far.</p>'
+    said = escape("; ".join(lines))
+    return f'<p class="banner"><b>Unfinished.</b> {said}. All that follows describes the runs so far.</p>'
 
 
-def _player(page: _Page, runs: Runs) -> str:
+def _player(page: Page, runs: Runs) -> str:
     data, maps = [], []
     classes: list[str] = []
     for index, (name, recording) in enumerate(runs.items()):
         frames = max(1, len(recording.steps) * len(runs))
         film = Film(recording, min(DRAWN, max(100, POSITIONS // (4 * 4 // 3 * frames))))
-        data.append(player_data(film, recording) | {"name": name, "color": run_line(index)["color"], "sheet": page.sheet(recording)})
+        data.append(
+            player_data(film, recording)
+            | {"name": name, "color": run_line(index)["color"], "sheet": page.sheet(recording)}
+        )
         fig = player_map(film, name)
         bare(fig)
         page.block(f"map-figure-{index}", fig.to_json())
         classes = classes or film.names
         note = f"<p class='why'>{escape(film.plane.note)}</p>" if film.plane.note else ""
         maps.append(
-            f'<div class="map"><h3>{chip(name, index)}</h3><div class="now" id="now-{index}">{escape(film.captions[0])}</div>{note}'
+            f'<div class="map"><h3>{chip(name, index)}</h3>'
+            f'<div class="now" id="now-{index}">{escape(film.captions[0])}</div>{note}'
             f'<div class="stage"><div class="plot" id="map-{index}" style="height:{fig.layout.height}px"></div>'
             f'<div class="halo" id="halo-{index}"></div></div></div>'
         )
     page.block("film", json.dumps({"runs": data, "classes": classes}))
     buttons = "".join(
-        f'<button aria-pressed="true" style="color:{class_color(i)};border-color:{class_color(i)}">{escape(name)}</button>'
+        f'<button aria-pressed="true" style="color:{class_color(i)};border-color:currentColor">{escape(name)}</button>'
         for i, name in enumerate(classes)
     )
     together = " The maps move together; the same picture is ringed in each." if len(runs) > 1 else ""
     return (
-        '<p>Press play or drag the bar; the numbers above the bar mark where a proxy problem ends. Point at a mark to see its picture.'
+        "<p>Press play or drag the bar; the numbers above the bar mark where a proxy problem ends. Point at a mark "
+        "to see its picture."
         f'{together}</p><div class="player"><div class="controls"><button class="play" id="play">▶ Play</button>'
         '<button id="earlier" title="to the end of the problem before">◀ problem</button>'
-        '<button id="later" title="to the end of this problem">problem ▶</button><span class="step" id="step"></span></div>'
+        '<button id="later" title="to the end of this problem">problem ▶</button>'
+        '<span class="step" id="step"></span></div>'
         '<div class="track"><div class="chapters" id="chapters"></div>'
         '<input type="range" id="scrubber" min="0" value="0" step="1" aria-label="training step"></div></div>'
         f'<div class="classes">Classes (click to hide): {buttons}</div><div class="maps">{"".join(maps)}</div>'
     )
 
 
-def _curves(page: _Page, runs: Runs) -> str:
+def _curves(page: Page, runs: Runs) -> str:
     parts = []
     if any(len(series(r, "step")[0]) for r in runs.values()):
         parts.append(page.figure(metric_strips(runs)))
@@ -198,21 +151,26 @@ def _curves(page: _Page, runs: Runs) -> str:
     return "".join(parts) or "<p>Nothing has been evaluated yet.</p>"
 
 
-def _galleries(page: _Page, runs: Runs) -> str:
+def _galleries(page: Page, runs: Runs) -> str:
     text = ""
     for index, (name, recording) in enumerate(runs.items()):
         fig = problem_gallery(recording, title=_headline(runs, recording))
-        text += f"<p>{chip(name, index)}</p>{page.figure(fig, sheet=page.sheet(recording), widest=fig.layout.width + 60)}"
+        text += (
+            f"<p>{chip(name, index)}</p>{page.figure(fig, sheet=page.sheet(recording), picture=fig.layout.width + 60)}"
+        )
     return text
 
 
-def _distances(page: _Page, runs: Runs) -> str:
+def _distances(page: Page, runs: Runs) -> str:
     curves = {name: _curve(recording, -1) for name, recording in runs.items()}
     if len(runs) == 1:
         name, recording = next(iter(runs.items()))
         moments = Moments.of(recording)
         if moments.several_problems:
-            curves = {"end of the run": curves[name], "end of problem 1": _curve(recording, recording.problems[0].snapshot)}
+            curves = {
+                "end of the run": curves[name],
+                "end of problem 1": _curve(recording, recording.problems[0].snapshot),
+            }
     text = page.figure(covering_curves(curves))
     for index, (name, recording) in enumerate(runs.items()):
         fig = distance_histograms(recording.embeddings[-1], recording.labels, *_margins(recording))
@@ -221,7 +179,9 @@ def _distances(page: _Page, runs: Runs) -> str:
 
 
 def _curve(recording: RecordingLike, at: int) -> Any:
-    return covering_curve(torch.as_tensor(np.asarray(recording.embeddings[at])), torch.as_tensor(np.asarray(recording.labels)))
+    return covering_curve(
+        torch.as_tensor(np.asarray(recording.embeddings[at])), torch.as_tensor(np.asarray(recording.labels))
+    )
 
 
 def _margins(recording: RecordingLike) -> tuple[float | None, float | None]:

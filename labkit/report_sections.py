@@ -33,7 +33,8 @@ def chip(name: str, index: int) -> str:
     """A run's name behind a piece of its line, as the curves show it."""
     line = run_line(index)
     stroke = f'stroke="{line["color"]}" stroke-width="3" stroke-dasharray="{_STROKES[line["dash"]]}"'
-    return f'<span class="run"><svg width="30" height="6" aria-hidden="true"><path d="M0 3H30" {stroke}/></svg>{escape(name)}</span>'
+    piece = f'<svg width="30" height="6" aria-hidden="true"><path d="M0 3H30" {stroke}/></svg>'
+    return f'<span class="run">{piece}{escape(name)}</span>'
 
 
 def looking_at(runs: Runs) -> str:
@@ -44,24 +45,32 @@ def looking_at(runs: Runs) -> str:
     items = [("sample", "a sample: colour and number are its class")]
     if proxied:
         items += [("proxy", "a proxy of that class"), ("ring", "a proxy of the next problem, chosen by K-Center")]
-    marks = "".join(f'<li><svg width="16" height="16" aria-hidden="true">{_MARKS[mark]}</svg>{text}</li>' for mark, text in items)
+    marks = "".join(
+        f'<li><svg width="16" height="16" aria-hidden="true">{_MARKS[mark]}</svg>{text}</li>' for mark, text in items
+    )
     data = first.environment.get("data")
-    origin = f" ({escape(str(data))})" if data else ""
+    origin = f'<p class="why">{escape(str(data))}</p>' if data else ""
     space = "the plane" if size == 2 else f"{size} dimensions"
     text = [
-        f"<p>A network places each picture as a point in {space}, and training is to bring pictures of one class together and to keep "
-        + f"classes apart. Here are {samples:,} pictures that it was not trained on{origin}, always the same ones, as it places them.</p>",
+        f"<p>A network places each picture as a point in {space}, and training is to bring pictures of one class "
+        "together and to keep "
+        + f"classes apart. Here are {samples:,} pictures that it was not trained on, always the same ones, "
+        + f"as it places them.</p>{origin}",
         f'<ul class="marks">{marks}</ul>',
     ]
     if proxied:
         text.append(
-            "<p>Training does not compare pictures with pictures but with a few <b>proxies</b> per class, points that learn as well. "
+            "<p>Training does not compare pictures with pictures but with a few <b>proxies</b> per class, points "
+            "that learn as well. "
             "Training against one set of proxies until MAP@R no longer improves is a <b>proxy problem</b>. "
-            "Alternating projections (CCP) then take fresh samples as new proxies, those that are farthest from the old ones "
-            "(greedy K-Center), and train on. The dotted circle is the unit ball, into which all points are normalised.</p>"
+            "Alternating projections (CCP) then take fresh samples as new proxies, those that are farthest from "
+            "the old ones "
+            "(greedy K-Center), and train on. The dotted circle is the unit ball, into which all points are "
+            "normalised.</p>"
         )
     text.append(
-        "<p><b>MAP@R</b> (0 to 1): how well each held-out picture's nearest neighbours are of its own class. <b>Cover</b>: the distance from a "
+        "<p><b>MAP@R</b> (0 to 1): how well each held-out picture's nearest neighbours are of its own class. "
+        "<b>Cover</b>: the distance from a "
         "sample to its class's nearest proxy. <b>Proxy spread</b>: mean distance between the proxies of one class. "
         "<b>Inter-class distance</b>: mean distance between pictures of different classes.</p>"
     )
@@ -83,20 +92,37 @@ def table(runs: Runs) -> str:
             moment_names = moment_names[:1]
         for step, what in moment_names:
             if step is None:
-                rows.append(f"<tr><td>{chip(name, index)}</td><td class='text'>not evaluated yet</td>{'<td>–</td>' * len(_COLUMNS)}</tr>")
+                rows.append(
+                    f"<tr><td>{chip(name, index)}</td><td class='text'>not evaluated "
+                    f"yet</td>{'<td>–</td>' * len(_COLUMNS)}</tr>"
+                )
                 break
             cells = "".join(f"<td>{number(value_at(recording, key, step))}</td>" for key, _ in _COLUMNS)
             rows.append(f"<tr><td>{chip(name, index)}</td><td class='text'>{what}, step {step:,}</td>{cells}</tr>")
     head = "".join(f"<th>{label}</th>" for _, label in _COLUMNS)
     caption = (
-        "MAP@R on held-out pictures, the rest on the pictures shown; distances in units of the embedding; cover: within each class, "
+        "MAP@R on held-out pictures, the rest on the pictures shown; distances in units of the embedding; cover: "
+        "within each class, "
         "then the mean over classes. A dash: not measured, e.g. because the method has no proxies."
     )
+    if any(_starts_huddled(recording) for recording in runs.values()):
+        caption += (
+            " At the start all distances are small because an untrained network puts all pictures close together."
+        )
     final = "".join(_final(name, index, recording) for index, (name, recording) in enumerate(runs.items()))
     return (
-        f'<div class="scroll"><table><caption>{caption}</caption><thead><tr><th>run</th><th class="text">when</th>{head}</tr></thead>'
+        f'<div class="scroll"><table><caption>{caption}</caption>'
+        f'<thead><tr><th>run</th><th class="text">when</th>{head}</tr></thead>'
         f"<tbody>{''.join(rows)}</tbody></table></div>{final}"
     )
+
+
+def _starts_huddled(recording: RecordingLike) -> bool:
+    moments = Moments.of(recording)
+    ends = [
+        value_at(recording, "inter_class_distance", step) for step in (moments.begin, moments.end) if step is not None
+    ]
+    return len(ends) == 2 and ends[0] < 0.5 * ends[1]
 
 
 def _final(name: str, index: int, recording: RecordingLike) -> str:
@@ -106,7 +132,11 @@ def _final(name: str, index: int, recording: RecordingLike) -> str:
         for key, label in figures.items()
         if key in recording.final and math.isfinite(float(recording.final[key]))
     ]
-    return f"<p>{chip(name, index)}: the chosen model on the whole test set: <b>{', '.join(parts)}</b>.</p>" if parts else ""
+    return (
+        f"<p>{chip(name, index)}: the chosen model on the whole test set: <b>{', '.join(parts)}</b>.</p>"
+        if parts
+        else ""
+    )
 
 
 def notice(runs: Runs) -> str:
@@ -123,7 +153,9 @@ def notice(runs: Runs) -> str:
             why = "The smaller, the better the proxies stand for all samples of their class."
             lines.append((findings.change(recording, "covering_q95", "The 95 % cover", since=since), why))
         lines.append((findings.change(recording, "map_at_r", "MAP@R", since=since, points=True), ""))
-        lines.append((findings.change(recording, "inter_class_distance", "The distance between classes", since=since), ""))
+        lines.append(
+            (findings.change(recording, "inter_class_distance", "The distance between classes", since=since), "")
+        )
         items = "".join(f'<li>{escape(said)}. <span class="why">{escape(why)}</span></li>' for said, why in lines)
         blocks.append(f"<p>{chip(name, index)}</p><ul>{items}</ul>")
     compared = findings.compare(runs)
@@ -147,16 +179,22 @@ def settings(runs: Runs, command: str) -> str:
         for key in keys:
             values = [part.get(key, "–") for part in parts]
             mark = ' class="differs"' if len(set(values)) > 1 else ""
-            rows.append(f"<tr{mark}><td><code>{escape(key)}</code></td>{''.join(f'<td>{escape(v)}</td>' for v in values)}</tr>")
+            rows.append(
+                f"<tr{mark}><td><code>{escape(key)}</code></td>{''.join(f'<td>{escape(v)}</td>' for v in values)}</tr>"
+            )
         head = "".join(f"<th>{escape(name)}</th>" for name in runs)
         note = " (differences are marked)" if len(runs) > 1 else ""
         text += (
-            f"<details><summary>{title}{note}</summary><div class='scroll'><table class='settings'><thead><tr><th></th>{head}</tr></thead>"
+            f"<details><summary>{title}{note}</summary><div class='scroll'><table "
+            f"class='settings'><thead><tr><th></th>{head}</tr></thead>"
             f"<tbody>{''.join(rows)}</tbody></table></div></details>"
         )
     events = [(name, e) for name, r in runs.items() for e in r.events]
     if events:
-        said = "".join(f"<li>{escape(n)}, step {escape(str(e.get('step', '?')))}: {escape(str(e.get('what', '')))}</li>" for n, e in events)
+        said = "".join(
+            f"<li>{escape(n)}, step {escape(str(e.get('step', '?')))}: {escape(str(e.get('what', '')))}</li>"
+            for n, e in events
+        )
         text += f"<details><summary>Changed while running</summary><ul>{said}</ul></details>"
     return text
 

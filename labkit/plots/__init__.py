@@ -1,4 +1,4 @@
-"""Pictures of embedding spaces and of training: arrays or a Recording in, a plotly figure out. Nothing here changes what it is given."""
+"""Pictures of embedding spaces and of training: arrays or a Recording in, a plotly figure out."""
 
 from labkit.plots.animation import animation
 from labkit.plots.curves import covering_curves, metric_strips, proxy_spread_over_time

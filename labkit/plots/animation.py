@@ -17,7 +17,12 @@ _BELOW = -0.15
 
 
 def animation(
-    recording: RecordingLike, *, sample: int | None = 3000, thumbnails: bool = True, size: int = 620, milliseconds: int = 250
+    recording: RecordingLike,
+    *,
+    sample: int | None = 3000,
+    thumbnails: bool = True,
+    size: int = 620,
+    milliseconds: int = 250,
 ) -> Any:
     """Play a recording: samples, live proxies (squares) and, at a problem's end, the next problem's proxies (rings).
 
@@ -40,11 +45,14 @@ def animation(
     film = Film(recording, sample)
     pictures = None
     if thumbnails and recording.thumbnails is not None:
-        pictures = braille(grey_images("recording.thumbnails", recording.thumbnails, recording.embeddings.shape[1])[film.rows])
+        pictures = braille(
+            grey_images("recording.thumbnails", recording.thumbnails, recording.embeddings.shape[1])[film.rows]
+        )
     fig = go.Figure(film.traces(0, pictures))
     moving = list(range(len(fig.data)))
     fig.frames = [
-        go.Frame(name=str(at), traces=moving, data=[_moved(trace) for trace in film.traces(at)]) for at in range(len(film.steps))
+        go.Frame(name=str(at), traces=moving, data=[_moved(trace) for trace in film.traces(at)])
+        for at in range(len(film.steps))
     ]
     marks.square_axes(fig, film.extent, film.plane)
     name = str(recording.experiment.get("name", "run"))
@@ -66,7 +74,12 @@ def _moved(trace: Any) -> Any:
 
 
 def _jump(duration: int) -> dict[str, Any]:
-    return {"mode": "immediate", "fromcurrent": True, "transition": {"duration": 0}, "frame": {"duration": duration, "redraw": False}}
+    return {
+        "mode": "immediate",
+        "fromcurrent": True,
+        "transition": {"duration": 0},
+        "frame": {"duration": duration, "redraw": False},
+    }
 
 
 def _buttons(milliseconds: int) -> dict[str, Any]:
@@ -99,7 +112,9 @@ def _scrubber(captions: list[str]) -> dict[str, Any]:
         "ticklen": 4,
         "minorticklen": 4,
         "tickcolor": FAINT,
-        "steps": [{"label": text, "method": "animate", "args": [[str(at)], _jump(0)]} for at, text in enumerate(captions)],
+        "steps": [
+            {"label": text, "method": "animate", "args": [[str(at)], _jump(0)]} for at, text in enumerate(captions)
+        ],
     }
 
 

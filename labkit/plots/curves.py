@@ -32,7 +32,8 @@ def covering_curves(
 
     Parameters
     ----------
-    curves : what `labkit.metrics.covering_curve` gives, a list of (n_c,) radii for k = 1 … n_c per class, or a dict of such lists by name.
+    curves : what `labkit.metrics.covering_curve` gives, a list of (n_c,) radii for k = 1 … n_c per class, or a dict of
+        such lists by name.
     at : values of k whose mean radius the title names.
     title : instead of the finding.
 
@@ -61,18 +62,21 @@ def covering_curves(
         fig.add_scatter(
             x=[None if g else v for v, g in zip(k.tolist(), gap, strict=True)],
             y=[None if g else round(v, 4) for v, g in zip(thin.tolist(), gap, strict=True)],
-            mode="lines", line={"color": translucent(line["color"], 0.35), "width": 1}, name=f"{plain(name)} each class".strip(),
+            mode="lines", line={"color": translucent(line["color"], 0.35), "width": 1},
+            name=f"{plain(name)} each class".strip(),
             hoverinfo="skip",
         )  # fmt: skip
         fig.add_scatter(
-            x=np.arange(1, len(mean) + 1), y=mean.round(4), mode="lines", line=line | {"width": 4}, name=f"{plain(name)} mean".strip(),
+            x=np.arange(1, len(mean) + 1), y=mean.round(4), mode="lines", line=line | {"width": 4},
+            name=f"{plain(name)} mean".strip(),
             hovertemplate="k = %{x}: mean radius %{y:.3f}<extra>" + "</extra>",
         )  # fmt: skip
         points = ", ".join(f"{mean[k - 1]:.3f} with k = {k}" for k in at if 1 <= k <= len(mean))
         sentences.append(f"{name}: {points}" if name else points)
         averages.append(f"{name} {mean.mean():.3f}".strip())
     head = title if title is not None else "Mean radius " + "; ".join(sentences)
-    present(fig, head, f"mean over k and classes: {', '.join(averages)}", width=860, height=400)
+    present(fig, head, f"mean over k and classes: {', '.join(averages)}", width=860, height=400, above=35)
+    fig.update_layout(legend={"orientation": "h", "y": 1.0, "yanchor": "bottom", "x": 0})
     fig.update_xaxes(type="log", title_text="k, centres taken greedily per class (logarithmic)")
     fig.update_yaxes(rangemode="tozero", title_text="covering radius (distance)")
     return fig
@@ -89,7 +93,8 @@ def _mean_curve(classes: list[Floats]) -> Floats:
 def metric_strips(recordings: RecordingLike | Runs, *, title: str | None = None, width: int = 860) -> Any:
     """Small panels over the training steps: MAP@R, 95 % cover, proxy spread (logarithmic), inter-class distance, loss.
 
-    Dotted vertical lines: a proxy problem ends there, in its run's colour. Triangles at the top: something was changed by hand.
+    Dotted vertical lines: a proxy problem ends there, in its run's colour. Triangles at the top: something was changed
+    by hand.
 
     Parameters
     ----------
@@ -110,13 +115,15 @@ def metric_strips(recordings: RecordingLike | Runs, *, title: str | None = None,
     for row, (key, label, logarithmic) in enumerate(strips, start=1):
         for index, (name, recording) in enumerate(runs.items()):
             _add_run(fig, recording, key, name, index, logarithmic, row=row, legend=row == 1)
-        fig.update_yaxes(title_text=label, title_font_size=12, row=row, col=1, type="log" if logarithmic else "linear", nticks=5)
+        fig.update_yaxes(
+            title_text=label, title_font_size=12, row=row, col=1, type="log" if logarithmic else "linear", nticks=5
+        )
         if logarithmic:
-            fig.update_yaxes(exponentformat="power", tickfont_size=11, dtick=1 if _decades(runs, key) < 4 else 2, row=row, col=1)
+            fig.update_yaxes(exponentformat="power", tickfont_size=11, dtick=_tick(runs, key, 4), row=row, col=1)
     boundaries = _boundaries(fig, runs)
     _event_marks(fig, runs)
     several = findings.compare(runs)
-    head = several[0] if several else findings.headline_of(next(iter(runs.values())))
+    head = next((s for s in several if s.startswith("At step")), "") or findings.headline_of(next(iter(runs.values())))
     fig.update_xaxes(title_text="step", row=len(strips), col=1)
     note = "dotted lines: a proxy problem ends" if boundaries else ""
     present(fig, title if title is not None else head, note, width=width, height=130 * len(strips) + 60, above=35)
@@ -125,7 +132,8 @@ def metric_strips(recordings: RecordingLike | Runs, *, title: str | None = None,
 
 
 def proxy_spread_over_time(recordings: RecordingLike | Runs, *, title: str | None = None, width: int = 860) -> Any:
-    """Mean distance between a class's own proxies over the steps, on a logarithmic axis: where it dives, the proxies collapse.
+    """Mean distance between a class's own proxies over the steps, on a logarithmic axis: where it dives, the proxies
+    collapse.
 
     Parameters, errors and result as for `metric_strips`.
     """
@@ -138,12 +146,14 @@ def proxy_spread_over_time(recordings: RecordingLike | Runs, *, title: str | Non
     present(fig, title if title is not None else findings.collapses(runs), note, width=width, height=360, above=35)
     fig.update_layout(legend={"orientation": "h", "y": 1.0, "yanchor": "bottom", "x": 0})
     fig.update_xaxes(title_text="step")
-    fig.update_yaxes(type="log", exponentformat="power", dtick=1, tickfont_size=11, title_text="proxy spread (distance)")
+    fig.update_yaxes(type="log", exponentformat="power", tickfont_size=11, title_text="proxy spread (distance)")
+    fig.update_yaxes(dtick=_tick(runs, "proxy_spread", 12))
     return fig
 
 
 def _add_run(
-    fig: Any, recording: RecordingLike, key: str, name: str, index: int, logarithmic: bool, *, row: int | None = None, legend: bool = True,
+    fig: Any, recording: RecordingLike, key: str, name: str, index: int, logarithmic: bool, *,
+    row: int | None = None, legend: bool = True,
     markers: bool = False,
 ) -> None:  # fmt: skip
     steps, values = series(recording, key)
@@ -162,9 +172,11 @@ def _add_run(
     )
 
 
-def _decades(runs: Runs, key: str) -> float:
+def _tick(runs: Runs, key: str, most: int) -> str | int:
+    """Ticks of a logarithmic axis: at every 2 and 5 where it spans little, else at about `most` whole decades."""
     values = np.concatenate([series(r, key)[1] for r in runs.values()])
-    return float(np.log10(max(values.max(), SMALLEST) / max(values.min(), SMALLEST))) if len(values) else 0.0
+    decades = float(np.log10(max(values.max(), SMALLEST) / max(values.min(), SMALLEST))) if len(values) else 0.0
+    return "D2" if decades < 1.5 else max(1, round(decades / most))
 
 
 def _boundaries(fig: Any, runs: Runs) -> int:
@@ -173,7 +185,9 @@ def _boundaries(fig: Any, runs: Runs) -> int:
         last = max((int(s) for s in recording.metrics.get("step", ())), default=0)
         for problem in recording.problems:
             if problem.end < last:  # the end of the run is no boundary
-                fig.add_vline(x=problem.end, line={"color": run_line(index)["color"], "width": 1, "dash": "dot"}, opacity=0.7)
+                fig.add_vline(
+                    x=problem.end, line={"color": run_line(index)["color"], "width": 1, "dash": "dot"}, opacity=0.7
+                )
                 count += 1
     return count
 
@@ -182,6 +196,7 @@ def _event_marks(fig: Any, runs: Runs) -> None:
     marked = [(name, e) for name, r in runs.items() for e in r.events if "step" in e]
     for name, event in marked:
         fig.add_annotation(
-            x=event["step"], y=1, xref="x", yref="y domain", text="▾", hovertext=plain(f"{name}: {event.get('what', 'changed')}"),
+            x=event["step"], y=1, xref="x", yref="y domain", text="▾",
+            hovertext=plain(f"{name}: {event.get('what', 'changed')}"),
             showarrow=False, yanchor="bottom", font={"color": FAINT, "size": 14},
         )  # fmt: skip

@@ -21,14 +21,15 @@ _BALL_TEXT = {"q95": "95 % quantile of", "max": "largest"}
 
 
 def nearest_own_proxy(embeddings: Floats, labels: Ints, proxies: Floats, classes: Ints) -> list[Floats]:
-    """For each class the (n_c,) distances from its samples to its own nearest proxy, (C, K, D) in the order of `classes`."""
+    """For each of `classes` the (n_c,) distances from its samples to its nearest own proxy of (C, K, D)."""
     return [
-        np.linalg.norm(embeddings[labels == c][:, None] - own[None], axis=2).min(axis=1) for c, own in zip(classes, proxies, strict=True)
+        np.linalg.norm(embeddings[labels == c][:, None] - own[None], axis=2).min(axis=1)
+        for c, own in zip(classes, proxies, strict=True)
     ]
 
 
 def evenly_per_class(labels: Ints, sample: int | None) -> Ints:
-    """Rows of about `sample` samples, spread evenly over each class and in order; all rows for None or where there are not more."""
+    """Rows of about `sample` samples, spread evenly over each class and in order; all rows for None."""
     n = len(labels)
     if sample is None or sample >= n:
         return np.arange(n)
@@ -57,12 +58,14 @@ def embedding_map(
 
     Parameters
     ----------
-    embeddings : (n, D), after the loss's normalisation; D > 2 is drawn in its two first principal components and says so.
+    embeddings : (n, D), after the loss's normalisation; D > 2 is drawn in its two first principal components and says
+        so.
     labels : (n,) whole numbers.
     proxies : (C, K, D) converged proxies, squares; row c belongs to class c.
     next_proxies : (C, K, D) what K-Center chose for the next problem, rings.
-    balls : True or "q95": around each proxy a ball whose radius is the 95 % quantile of the distance from the class's samples to
-        their nearest own proxy; "max": the largest such distance, the covering radius itself. Measured in all D dimensions.
+    balls : True or "q95": around each proxy a ball whose radius is the 95 % quantile of the distance from the class's
+        samples to their nearest own proxy; "max": the largest such distance, the covering radius itself. Measured in
+        all D dimensions.
     thumbnails : (n, h, w) uint8, shown in the hover label as braille dots.
     class_names : name of each class; its number if not given.
     title : instead of the finding.
@@ -88,7 +91,11 @@ def embedding_map(
     plane = Plane.of(x)
     kept = evenly_per_class(y, sample)
     pictures = braille(grey_images("thumbnails", thumbnails, len(x))[kept]) if thumbnails is not None else None
-    xy, own_xy, following_xy = plane(x), None if own is None else plane(own), None if following is None else plane(following)
+    xy, own_xy, following_xy = (
+        plane(x),
+        None if own is None else plane(own),
+        None if following is None else plane(following),
+    )
     extent = marks.extent_of(plane, xy, own_xy, following_xy)
     fig = go.Figure()
     notes = [plane.note] if plane.note else []
@@ -101,7 +108,7 @@ def embedding_map(
         fig.add_trace(marks.proxy_trace(own_xy, names))
     if following is not None:
         fig.add_trace(marks.proxy_trace(following_xy, names, following=True))
-    fig.add_trace(marks.number_trace(marks.number_positions(xy, y, classes, 0.05 * extent), names))
+    fig.add_trace(marks.number_trace(marks.number_positions(xy, y, classes, marks.NUMBER_GAP * extent), names))
     marks.square_axes(fig, extent, plane)
     head = title if title is not None else _finding(x, y, own, classes)
     present(fig, head, "; ".join(notes), width=size + 130, height=size)
@@ -117,7 +124,8 @@ def _balls(
     kind = "q95" if balls is True else check_choice("balls", balls, _BALL_TEXT)
     distances = nearest_own_proxy(x, y, own, classes)
     radii = np.array([np.quantile(d, 0.95) if kind == "q95" else d.max() for d in distances])
-    note = f"ball: {_BALL_TEXT[kind]} the distance from a class's samples to their nearest own proxy (mean {radii.mean():.3f})"
+    measured = "the distance from a class's samples to their nearest own proxy"
+    note = f"ball: {_BALL_TEXT[kind]} {measured} (mean {radii.mean():.3f})"
     return marks.ball_traces(own_xy, radii, names, "covering balls" if kind == "max" else "95 % balls"), note
 
 

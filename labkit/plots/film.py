@@ -31,7 +31,8 @@ class Film:
     ----------
     steps : (T,) step of each snapshot.
     xy : (T, n, 2) drawn samples. labels : (n,). rows : (n,) their rows in the recording.
-    proxies : per snapshot (C, K, 2) or None. following : per snapshot the next problem's proxies, only at a problem's end.
+    proxies : per snapshot (C, K, 2) or None. following : per snapshot the next problem's proxies, only at a problem's
+        end.
     captions : per snapshot "problem 2, step 800, MAP@R 0.953".
     """
 
@@ -53,7 +54,7 @@ class Film:
         self.proxies = [self._live(recording, at) for at in range(len(self.steps))]
         self.following = [self._following(self.closing.get(at)) for at in range(len(self.steps))]
         self.extent = marks.extent_of(self.plane, self.xy, *self.proxies, *self.following)
-        gap = 0.05 * self.extent
+        gap = marks.NUMBER_GAP * self.extent
         self.numbers = [marks.number_positions(xy, self.labels, self.classes, gap) for xy in self.xy]
         self.captions = [caption(recording, step) for step in self.steps]
 
@@ -70,7 +71,10 @@ class Film:
         return None if own is None else self.plane(own)
 
     def rings(self, at: int) -> Floats | None:
-        """(C, K, 2) next proxies of a snapshot. NaN, which draws nothing, where there are none: their number must not change while playing."""
+        """(C, K, 2) next proxies of a snapshot; NaN, which draws nothing, where there are none.
+
+        Their number must not change while playing: plotly would leave the superfluous marks of the frame before.
+        """
         some = next((f for f in self.following if f is not None), None)
         here = self.following[at]
         return here if here is not None or some is None else np.full_like(some, np.nan)

@@ -1,10 +1,12 @@
-"""Sentences about runs whose every claim is computed from the recording: when an effect did not appear, the sentence says so."""
+"""Sentences about runs, every claim computed from the recording: when an effect did not appear, they say so."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+
+import numpy as np
 
 from labkit.plots.reading import RecordingLike, Runs, series, value_at
 
@@ -97,8 +99,10 @@ def spread_again(recording: RecordingLike) -> str:
         return "There is no second problem yet: nothing has spread the proxies again"
     widest, last = float(later.max()), float(later[-1])
     if widest < 2 * first:
-        return f"Re-initialising did not spread the proxies: {number(first)} after the first problem, at most {number(widest)} later"
-    return f"Re-initialising spreads the proxies: {number(first)} after the first problem, up to {number(widest)} later, {number(last)} at the end"
+        figures = f"{number(first)} after problem 1, at most {number(widest)} later"
+        return f"Re-initialising did not spread the proxies: {figures}"
+    figures = f"{number(first)} after problem 1, up to {number(widest)} later, {number(last)} at the end"
+    return f"Re-initialising spreads the proxies: {figures}"
 
 
 def change(recording: RecordingLike, key: str, what: str, *, since: int | None = None, points: bool = False) -> str:
@@ -106,7 +110,8 @@ def change(recording: RecordingLike, key: str, what: str, *, since: int | None =
 
     Parameters
     ----------
-    since : step to count from; if not given the end of the first problem, or the start where nothing follows the first problem.
+    since : step to count from; if not given the end of the first problem, or the start where nothing follows the first
+        problem.
     points : tell the difference of a fraction in hundredths ("2.6 points") instead of relative to where it began.
     """
     moments = Moments.of(recording)
@@ -136,7 +141,7 @@ def _origin(moments: Moments, since: int | None) -> tuple[int, str]:
 
 
 def common_origin(runs: Runs) -> int | None:
-    """The step from which all runs are judged alike: where the first run that goes on after its first problem ended that problem."""
+    """The step from which all runs are judged alike: the end of problem 1 of the first run that goes on after it."""
     found = (Moments.of(r) for r in runs.values())
     return next((m.first for m in found if m.several_problems), None)
 
@@ -156,36 +161,66 @@ def headline_of(recording: RecordingLike, since: int | None = None) -> str:
 
 
 def compare(runs: Runs) -> list[str]:
-    """Two or more runs against each other, each figure at the last step that all of them have evaluated."""
+    """Runs against each other: at the last step that all have evaluated, then the chosen models on the test set."""
     ends = [Moments.of(recording).end for recording in runs.values()]
     known = [end for end in ends if end is not None]
     if len(runs) < 2 or len(known) < len(ends):
         return []
     step = min(known)
-    return [
-        line
+    lines = [
+        _ranked({name: value_at(r, key, step) for name, r in runs.items()}, f"At step {step:,}", what, higher, alike)
         for key, what, higher, alike in (
-            ("map_at_r", "MAP@R", True, lambda a, b: abs(a - b) <= BETTER_MAP),
+            ("map_at_r", "MAP@R", True, _near_scores),
             ("covering_q95", "95 % cover", False, _near),
             # Collapsed proxies differ by chance alone, so a spread counts as another one only from twice its size on.
             ("proxy_spread", "proxy spread", True, lambda a, b: max(a, b) < 2 * min(a, b)),
             ("inter_class_distance", "inter-class distance", True, _near),
         )
-        if (line := _ranked(runs, key, what, higher, alike, step))
     ]
+    scores = {name: float(r.final.get("map_at_r", math.nan)) for name, r in runs.items()}
+    lines.append(_ranked(scores, "On the test set, with the chosen models", "MAP@R", True, _near_scores))
+    return [line for line in (identical_until(runs), *lines) if line]
+
+
+def identical_until(runs: Runs) -> str:
+    """Up to which step the runs placed the samples exactly alike; empty where they never did after the start."""
+    first, *others = runs.values()
+    at = 0
+    while all(_same_snapshot(first, other, at) for other in others):
+        at += 1
+    if at < 2:
+        return ""
+    if at == min(len(recording.steps) for recording in runs.values()):
+        return "The runs are identical at every recorded step"
+    step = int(first.steps[at - 1])
+    return f"Up to step {step:,} the runs are identical: what differs afterwards is the method's doing alone"
+
+
+def _same_snapshot(a: RecordingLike, b: RecordingLike, at: int) -> bool:
+    return (
+        at < min(len(a.steps), len(b.steps))
+        and a.steps[at] == b.steps[at]
+        and np.array_equal(a.labels, b.labels)
+        and np.array_equal(a.embeddings[at], b.embeddings[at])
+    )
+
+
+def _near_scores(a: float, b: float) -> bool:
+    return abs(a - b) <= BETTER_MAP
 
 
 def _near(a: float, b: float) -> bool:
     return abs(a - b) <= NOTICEABLE * max(abs(a), abs(b))
 
 
-def _ranked(runs: Runs, key: str, what: str, higher: bool, alike: Callable[[float, float], bool], step: int) -> str:
-    values = {name: value_at(recording, key, step) for name, recording in runs.items()}
+def _ranked(
+    values: Mapping[str, float], when: str, what: str, higher: bool, alike: Callable[[float, float], bool]
+) -> str:
     finite = {name: v for name, v in values.items() if math.isfinite(v)}
     if len(finite) < 2:
         return ""
     order = sorted(finite, key=lambda name: finite[name], reverse=higher)
     figures = ", ".join(f"{name} {number(finite[name])}" for name in order)
     if alike(finite[order[0]], finite[order[1]]):
-        return f"At step {step:,}, {what} is practically the same: {figures}"
-    return f"At step {step:,}, {order[0]} has the {'higher' if higher else 'smaller'} {what}: {figures}"
+        return f"{when}, {what} is practically the same: {figures}"
+    return f"{when}, {order[0]} has the {'higher' if higher else 'smaller'} {what}: {figures}"

@@ -17,40 +17,56 @@ from labkit.plots.reading import RecordingLike, value_at
 
 @dataclass(frozen=True)
 class Picture:
-    """One picture of the gallery: the snapshot it shows and its letter, "(a)" for the first problem, "(b.1)" … for those after it."""
+    """One picture of the gallery: the snapshot it shows and its letter, "(a)" for the first problem, "(b.1)" … for
+    those after it.
+
+    `running` marks a problem that was still open there; a run that never had a problem has no letter.
+    """
 
     snapshot: int
     letter: str
-    closed: bool
+    running: bool
 
 
 def pictures_of(recording: RecordingLike, most: int) -> list[Picture]:
-    """At most `most` pictures: the ends of the problems (first and last always, evenly between), and where training stands if that is later."""
+    """At most `most` pictures, first and last always among them.
+
+    They show the ends of the problems and, if that is later, where training stands.
+    """
     ends = sorted({p.snapshot: p.index for p in recording.problems if 0 <= p.snapshot < len(recording.steps)}.items())
-    pictures = [Picture(at, "(a)" if index == 0 else f"(b.{index})", True) for at, index in ends]
+    pictures = [Picture(at, "(a)" if index == 0 else f"(b.{index})", False) for at, index in ends]
     last = len(recording.steps) - 1
     if not pictures or pictures[-1].snapshot < last:
-        running = len(recording.problems)
-        pictures.append(Picture(last, "(a)" if running == 0 else f"(b.{running})", False))
+        index = len(recording.problems)
+        letter = "" if recording.proxies is None else "(a)" if index == 0 else f"(b.{index})"
+        pictures.append(Picture(last, letter, not recording.final))
     if len(pictures) > most:
         pictures = [pictures[i] for i in np.unique(np.linspace(0, len(pictures) - 1, most).round().astype(int))]
     return pictures
 
 
 def problem_gallery(
-    recording: RecordingLike, *, most: int = 6, columns: int | None = None, sample: int | None = 1000, side: int = 330, title: str | None = None
+    recording: RecordingLike,
+    *,
+    most: int = 6,
+    columns: int | None = None,
+    sample: int | None = 1000,
+    side: int = 330,
+    title: str | None = None,
 ) -> Any:
     """Pictures (a), (b.1) … (b.n): the embedding at the end of each proxy problem.
 
-    (a) is the plain proxy problem; each later one started from proxies that K-Center had chosen, the rings of the picture before it.
-    Over each picture stand MAP@R, the cover (95 % quantile of the distance from a sample to its class's nearest proxy, mean over
-    classes) and E[‖x − x⁻‖], the mean distance between samples of different classes, as recorded at that step.
+    (a) is the plain proxy problem; each later one started from proxies that K-Center had chosen, the rings of the
+    picture before it. Over each picture stand MAP@R, the cover (95 % quantile of the distance from a sample to its
+    class's nearest proxy, mean over classes) and E[‖x − x⁻‖], the mean distance between samples of different classes,
+    as recorded at that step.
 
     Parameters
     ----------
     recording : a run, finished or not; a picture of where it stands is added if its last problem is still open.
     most : draw at most so many pictures, the first and last included.
-    columns : pictures per row, three at most if not given. sample : samples drawn per picture, evenly per class. side : pixels per picture.
+    columns : pictures per row, three at most if not given. sample : samples drawn per picture, evenly per class. side :
+        pixels per picture.
     title : instead of the finding.
 
     Returns
@@ -84,7 +100,10 @@ def problem_gallery(
             fig.add_trace(trace, row=row, col=col)
         marks.square_axes(fig, film.extent, film.plane, row=row, col=col, bare=True)
     n = recording.embeddings.shape[1]
-    notes = ["cover: 95 % quantile of the distance from a sample to its class's nearest proxy; E‖x − x⁻‖: mean distance between classes"]
+    notes = [
+        "cover: 95 % quantile of the distance from a sample to its class's nearest proxy",
+        "E‖x − x⁻‖: mean distance between samples of different classes",
+    ]
     if len(film.rows) < n:
         notes.append(f"{len(film.rows):,} of {n:,} samples drawn")
     notes += [film.plane.note] if film.plane.note else []
@@ -106,5 +125,6 @@ def _over(recording: RecordingLike, picture: Picture) -> str:
         for what, key in (("MAP@R", "map_at_r"), ("cover", "covering_q95"), ("E‖x − x⁻‖", "inter_class_distance"))
         if np.isfinite(value := value_at(recording, key, step))
     ]
-    state = f"step {step:,}" if picture.closed else f"step {step:,}, still running"
-    return f"<b>{picture.letter}</b> {state}<br>{', '.join(figures)}"
+    state = f"step {step:,}, still running" if picture.running else f"step {step:,}"
+    letter = f"<b>{picture.letter}</b> " if picture.letter else ""
+    return f"{letter}{state}<br>{', '.join(figures)}"

@@ -16,14 +16,23 @@ SAME, OTHER = "#0072B2", "#D55E00"
 
 
 def distance_histograms(
-    embeddings: Any, labels: Any, pos_margin: float | None = None, neg_margin: float | None = None, *, bins: int = 80, sample: int = 2000
+    embeddings: Any,
+    labels: Any,
+    pos_margin: float | None = None,
+    neg_margin: float | None = None,
+    *,
+    bins: int = 80,
+    sample: int = 2000,
 ) -> Any:
-    """Histograms of Euclidean distances within classes and between classes; the title says how many pairs violate the margins.
+    """Histograms of Euclidean distances within classes and between classes; the title says how many pairs violate the
+    margins.
 
     Parameters
     ----------
-    embeddings : (n, D), after the loss's normalisation. labels : (n,) whole numbers, at least two classes or one pair in a class.
-    pos_margin : m⁺ of the loss C2: same-class pairs should lie nearer. neg_margin : m⁻: other-class pairs should lie farther.
+    embeddings : (n, D), after the loss's normalisation. labels : (n,) whole numbers, at least two classes or one pair
+        in a class.
+    pos_margin : m⁺ of the loss C2: same-class pairs should lie nearer. neg_margin : m⁻: other-class pairs should lie
+        farther.
     bins : number of bars. sample : use about so many samples at most, evenly per class (n (n − 1) / 2 pairs).
 
     Returns
@@ -44,17 +53,23 @@ def distance_histograms(
         raise LabError("embeddings", "at least two samples", f"{len(x)}")
     edges = np.linspace(0, max(float(distances.max()), neg_margin or 0, pos_margin or 0, 1e-12) * 1.02, bins + 1)
     fig = go.Figure()
-    for values, name, color in ((distances[together], "same class", SAME), (distances[~together], "different classes", OTHER)):
+    for values, name, color in (
+        (distances[together], "same class", SAME),
+        (distances[~together], "different classes", OTHER),
+    ):
         if not len(values):
             continue
         density = np.histogram(values, edges, density=True)[0]
         fig.add_scatter(
-            x=edges.round(4), y=np.append(density, density[-1]).round(4), mode="lines", line={"shape": "hv", "color": color},
+            x=edges.round(4), y=np.append(density, density[-1]).round(4),
+            mode="lines", line={"shape": "hv", "color": color},
             fill="tozeroy", fillcolor=translucent(color, 0.2), name=f"{name} ({len(values):,} pairs)",
             hovertemplate="%{x:.3f}: density %{y:.2f}<extra>" + name + "</extra>",
         )  # fmt: skip
         top = int(density.argmax())
-        fig.add_annotation(x=edges[top], y=density[top], text=name, font={"color": color}, showarrow=False, yanchor="bottom")
+        fig.add_annotation(
+            x=edges[top], y=density[top], text=name, font={"color": color}, showarrow=False, yanchor="bottom"
+        )
     sentences = []
     for margin, mark, chosen, sign, saying in (
         (pos_margin, "m⁺", together, 1, "of same-class pairs lie beyond"),
@@ -62,9 +77,16 @@ def distance_histograms(
     ):
         if margin is None or not chosen.any():
             continue
-        share = float((sign * (distances[chosen] - margin) > 0).mean())
-        sentences.append(f"{share:.1%} {saying} {mark} = {margin:g}")
-        fig.add_vline(x=margin, line={"color": INK, "width": 2, "dash": "dot"}, annotation={"text": f"{mark} = {margin:g}", "yanchor": "bottom"})
+        if margin > 0:
+            share = float((sign * (distances[chosen] - margin) > 0).mean())
+            sentences.append(f"{share:.1%} {saying} {mark} = {margin:g}")
+        else:  # every pair lies beyond a margin of 0: that would say nothing
+            sentences.append(f"Same-class pairs lie {distances[chosen].mean():.3f} apart on average")
+        fig.add_vline(
+            x=margin,
+            line={"color": INK, "width": 2, "dash": "dot"},
+            annotation={"text": f"{mark} = {margin:g}", "yanchor": "bottom"},
+        )
     note = f"{len(rows):,} of {len(x):,} samples" if len(rows) < len(x) else f"{len(x):,} samples"
     head = "; ".join(sentences) or _means(distances, together)
     present(fig, head, note, width=760, height=360, above=25)
@@ -75,7 +97,7 @@ def distance_histograms(
 
 
 def _pairs(x: Floats) -> Floats:
-    """(n (n − 1) / 2,) distances of all pairs i < j, row by row by direct differences, so that near pairs keep their digits."""
+    """(n (n − 1) / 2,) distances of all pairs i < j, by direct differences so that near pairs keep their digits."""
     parts = [np.linalg.norm(x[i + 1 :] - x[i], axis=1) for i in range(len(x) - 1)]
     return np.concatenate(parts) if parts else np.zeros(0)
 

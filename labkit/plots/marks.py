@@ -21,6 +21,7 @@ from labkit.plots.plane import Plane
 from labkit.plots.reading import Floats, Ints
 
 MANY = 5000  # from so many samples on, drawing is left to WebGL
+NUMBER_GAP = 0.08  # between a class's outer edge and its number, in half widths of the picture
 
 
 def short(points: Floats) -> Any:
@@ -29,7 +30,14 @@ def short(points: Floats) -> Any:
 
 
 def sample_traces(
-    xy: Floats, labels: Ints, classes: Ints, names: list[str], pictures: list[str] | None = None, *, size: float = 6, legend: bool = True
+    xy: Floats,
+    labels: Ints,
+    classes: Ints,
+    names: list[str],
+    pictures: list[str] | None = None,
+    *,
+    size: float = 6,
+    legend: bool = True,
 ) -> list[Any]:
     """One trace per class of three-armed marks for (n, 2) points; `customdata` holds each sample's row."""
     kind = go.Scattergl if len(xy) > MANY else go.Scatter
@@ -46,7 +54,12 @@ def sample_traces(
                 name=name,
                 legendgroup=name,
                 showlegend=legend,
-                marker={"symbol": SAMPLE_SYMBOL, "size": size, "color": class_color(index), "line": {"width": 1, "color": class_color(index)}},
+                marker={
+                    "symbol": SAMPLE_SYMBOL,
+                    "size": size,
+                    "color": class_color(index),
+                    "line": {"width": 1, "color": class_color(index)},
+                },
                 opacity=0.75,
                 customdata=rows.astype(np.int32),
                 text=[pictures[row] for row in rows] if pictures else None,
@@ -57,7 +70,7 @@ def sample_traces(
 
 
 def number_positions(xy: Floats, labels: Ints, classes: Ints, gap: float) -> Floats:
-    """(C, 2): where a class's number stands: from its median outwards, `gap` beyond its outer edge, so that it hides nothing."""
+    """(C, 2) places for the class numbers: from a class's median outwards, `gap` beyond its edge, hiding nothing."""
     members = [xy[labels == c] for c in classes]
     medians = np.stack([np.median(m, axis=0) for m in members])
     outward = medians - medians.mean(axis=0)
@@ -85,8 +98,10 @@ def number_trace(positions: Floats, names: list[str], *, size: int = 18) -> Any:
     )
 
 
-def proxy_trace(xy: Floats | None, names: list[str], *, following: bool = False, size: float = 10, legend: bool = True) -> Any:
-    """(C, K, 2) proxies: squares filled with the class's colour, or, `following`, the next problem's as rings. None gives an empty trace."""
+def proxy_trace(
+    xy: Floats | None, names: list[str], *, following: bool = False, size: float = 10, legend: bool = True
+) -> Any:
+    """(C, K, 2) proxies: squares filled with the class's colour or, `following`, rings; None gives an empty trace."""
     points = np.zeros((0, 0, 2)) if xy is None else xy
     owner = np.repeat(np.arange(points.shape[0]), points.shape[1])
     colors = [class_color(int(i)) for i in owner]
@@ -134,22 +149,38 @@ def ball_traces(proxies_xy: Floats, radii: Floats, names: list[str], title: str)
 
 
 def extent_of(plane: Plane, *clouds: Floats | None) -> float:
-    """Half the side of the square that holds all points and, for normalised ones, the unit circle and the class numbers around it."""
+    """Half the side of the square that holds all points, the unit circle (for D = 2) and the class numbers."""
     largest = max([float(np.abs(c).max()) for c in clouds if c is not None and c.size], default=1.0)
     if not plane.projected and largest <= 1.001:
-        return 1.16
-    return 1.16 * largest if largest > 0 else 1.0
+        return 1.2
+    return 1.2 * largest if largest > 0 else 1.0
 
 
-def square_axes(fig: Any, extent: float, plane: Plane, *, row: int | None = None, col: int | None = None, bare: bool = False) -> None:
-    """Equal scales on both axes, from -extent to extent, and a faint unit circle where the plane is the embedding space itself."""
+def square_axes(
+    fig: Any, extent: float, plane: Plane, *, row: int | None = None, col: int | None = None, bare: bool = False
+) -> None:
+    """Equal scales on both axes, -extent to extent; a faint unit circle where the plane is the embedding space."""
     where = {} if row is None else {"row": row, "col": col}
     label = "principal component {}" if plane.projected else "embedding, coordinate {}"
     units = "" if plane.projected else " (unit ball)"
-    common = {"range": [-extent, extent], "constrain": "domain", "showticklabels": not bare, "ticks": "" if bare else "outside"}
+    common = {
+        "range": [-extent, extent],
+        "constrain": "domain",
+        "showticklabels": not bare,
+        "ticks": "" if bare else "outside",
+    }
     fig.update_xaxes(title_text="" if bare else label.format(1) + units, **common, **where)
     fig.update_yaxes(title_text="" if bare else label.format(2) + units, **common, **where)
     anchor = next(fig.select_traces(**where)).xaxis or "x"
     fig.update_yaxes(scaleanchor=anchor, scaleratio=1, **where)
     if not plane.projected:
-        fig.add_shape(type="circle", x0=-1, y0=-1, x1=1, y1=1, line={"color": FAINT, "width": 1, "dash": "dot"}, layer="below", **where)
+        fig.add_shape(
+            type="circle",
+            x0=-1,
+            y0=-1,
+            x1=1,
+            y1=1,
+            line={"color": FAINT, "width": 1, "dash": "dot"},
+            layer="below",
+            **where,
+        )

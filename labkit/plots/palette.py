@@ -1,8 +1,8 @@
 """Colours, marks and the one theme that all figures of labkit share.
 
-Ten class colours: seven of Okabe and Ito's eight (their yellow is too faint on white) and three more, chosen so that any two of
-the ten stay apart for readers with protanopia, deuteranopia or tritanopia (a test computes that). Colour never
-stands alone: a class is also named by its number at its centre, a run by its dash, a kind of point by its shape.
+Ten class colours: seven of Okabe and Ito's eight (their yellow is too faint on white) and three more, chosen so that
+any two of the ten stay apart for readers with protanopia, deuteranopia or tritanopia (a test computes that). Colour
+never stands alone: a class is also named by its number at its centre, a run by its dash, a kind of point by its shape.
 """
 
 from __future__ import annotations
@@ -87,11 +87,12 @@ def plain(text: str) -> str:
 
 
 def present(fig: Any, title: str, subtitle: str = "", *, width: int, height: int, above: int = 10) -> None:
-    """Give a figure the theme, its size and its title: the finding in bold and, below it, smaller, how to read the picture.
+    """Give a figure the theme, its size and its title: the finding in bold and, below it, smaller, how to read the
+    picture.
 
-    Both texts are plain (what a user named a run cannot act as markup) and are broken to fit `width`; the margin over the picture
-    grows with their lines, plus `above` pixels for what stands between title and picture. `layout.meta` keeps both texts, so that a page
-    can print them as its own.
+    Both texts are plain (what a user named a run cannot act as markup) and are broken to fit `width`; the margin over
+    the picture grows with their lines, plus `above` pixels for what stands between title and picture. `layout.meta`
+    keeps both texts, so that a page can print them as its own.
     """
     bold, small = _lines(title, width / 9.6), _lines(subtitle, width / 6.4)
     text = "<br>".join(f"<b>{line}</b>" for line in bold)

@@ -1,4 +1,4 @@
-"""From D-dimensional embeddings to points of a plane: as they are for D = 2, else by principal components, which the figure then says."""
+"""From D-dimensional embeddings to points of a plane: as they are for D = 2, else by principal components."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Plane:
 
     @classmethod
     def of(cls, embeddings: Floats) -> Plane:
-        """The plane in which (n, D) embeddings are drawn: the identity for D = 2, a line for D = 1, the two first principal components else."""
+        """The plane to draw (n, D) embeddings in: themselves for D = 2, a line for D = 1, else principal components."""
         dimensions = embeddings.shape[1]
         if dimensions <= 2:
             return cls(np.zeros(dimensions), np.eye(dimensions, 2), 1.0)

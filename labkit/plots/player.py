@@ -1,4 +1,4 @@
-"""What a web page needs to play a recording by itself: an embedding map and, packed, the positions of every snapshot."""
+"""What a web page needs to play a recording: an embedding map and, packed, the positions of every snapshot."""
 
 from __future__ import annotations
 
@@ -33,9 +33,10 @@ def player_data(film: Film, recording: RecordingLike) -> dict[str, Any]:
 
     Returns
     -------
-    dict, ready for JSON: `steps`, `captions`, `ends` (snapshots that close a problem), `rows` (of each drawn sample), `groups` (drawn
-    samples of each class), `scale` (units per 16-bit step) and, as base64 of little-endian int16, `samples` (T, n, 2),
-    `numbers` (T, C, 2), `proxies` and `rings` (T, C·K, 2; -32768 where there is nothing; null where there never is).
+    dict, ready for JSON: `steps`, `captions`, `ends` (snapshots that close a problem), `rows` (of each drawn sample),
+    `groups` (drawn samples of each class), `scale` (units per 16-bit step) and, as base64 of little-endian int16,
+    `samples` (T, n, 2), `numbers` (T, C, 2), `proxies` and `rings` (T, C·K, 2; -32768 where there is nothing; null
+    where there never is).
     """
     scale = 1.25 * film.extent / _FULL
     count = range(len(film.steps))
@@ -52,7 +53,9 @@ def player_data(film: Film, recording: RecordingLike) -> dict[str, Any]:
         "samples": _packed(film.xy, scale),
         "numbers": _packed(np.stack(film.numbers), scale),
         "proxies": _packed(np.stack(proxies), scale) if len(proxies) == len(film.steps) else None,
-        "rings": _packed(np.stack([r.reshape(-1, 2) for r in rings if r is not None]), scale) if rings[0] is not None else None,
+        "rings": _packed(np.stack([r.reshape(-1, 2) for r in rings if r is not None]), scale)
+        if rings[0] is not None
+        else None,
     }
 
 

@@ -83,7 +83,8 @@ def named_runs(recordings: RecordingLike | Runs) -> dict[str, RecordingLike]:
 
 
 def float_array(name: str, values: Any, shape: str) -> Floats:
-    """`values` (array, tensor or nested list) as a finite float64 array with as many dimensions as `shape` has commas + 1.
+    """`values` (array, tensor or nested list) as a finite float64 array with as many dimensions as `shape` has commas +
+    1.
 
     Raises
     ------
@@ -127,7 +128,8 @@ def names_of(classes: Ints, class_names: Sequence[str] | None) -> list[str]:
 
 
 def proxies_by_class(name: str, proxies: Any, classes: Ints, dimensions: int) -> Floats | None:
-    """(C, K, D) proxies in the order of `classes`: row c of the input belongs to class c, or to the c-th class if the counts agree.
+    """(C, K, D) proxies in the order of `classes`: row c of the input belongs to class c, or to the c-th class if the
+    counts agree.
 
     Raises
     ------
@@ -147,7 +149,7 @@ def proxies_by_class(name: str, proxies: Any, classes: Ints, dimensions: int) ->
 
 
 def series(recording: RecordingLike, key: str) -> tuple[Ints, Floats]:
-    """Steps and values of one recorded metric, without the evaluations where it is missing or not finite (both may be empty)."""
+    """Steps and values of one recorded metric, without evaluations where it is not finite; both may be empty."""
     steps = np.asarray(recording.metrics.get("step", ()), dtype=np.int64)
     values = np.asarray(recording.metrics.get(key, ()), dtype=np.float64)
     size = min(len(steps), len(values))

@@ -1,4 +1,4 @@
-"""Small pictures of samples, for hover labels (as braille text, which works in any notebook) and for the report (as one PNG sheet)."""
+"""Small pictures of samples: as braille text for hover labels in any notebook, as one PNG sheet for the report."""
 
 from __future__ import annotations
 
@@ -26,15 +26,19 @@ def grey_images(name: str, images: Any, n: int) -> NDArray[np.uint8]:
     if array.ndim == 4 and array.shape[1] == 1:
         array = array[:, 0]
     if array.ndim != 3 or len(array) != n or array.dtype != np.uint8:
-        raise LabError(name, f"{n} grey pictures, uint8 of shape ({n}, h, w)", f"dtype {array.dtype}, shape {array.shape}")
+        raise LabError(
+            name, f"{n} grey pictures, uint8 of shape ({n}, h, w)", f"dtype {array.dtype}, shape {array.shape}"
+        )
     return array
 
 
 def braille(images: NDArray[np.uint8]) -> list[str]:
-    """Each (h, w) picture as lines of braille characters joined by <br>, every dot a pixel that is brighter than the picture's mid-grey.
+    """Each (h, w) picture as lines of braille characters joined by <br>, every dot a pixel that is brighter than the
+    picture's mid-grey.
 
-    A 28 x 28 digit becomes at most 7 lines of 14 characters. Empty cells hold the dotless braille character, which is as wide as the
-    others; those after a line's last dot, and lines without any dot above and below the picture, are left out to save bytes.
+    A 28 x 28 digit becomes at most 7 lines of 14 characters. Empty cells hold the dotless braille character, which is
+    as wide as the others; those after a line's last dot, and lines without any dot above and below the picture, are
+    left out to save bytes.
     """
     n, height, width = images.shape
     threshold = images.reshape(n, -1).max(axis=1, initial=0)[:, None, None] / 2
@@ -52,7 +56,7 @@ def _lines(codes: NDArray[np.int64]) -> list[str]:
 
 
 def sprite_sheet(images: NDArray[np.uint8], columns: int = 64) -> bytes:
-    """All (n, h, w) pictures in one PNG of 16 grey levels, row by row, `columns` to a row; picture i lies at (i // columns, i % columns)."""
+    """All (n, h, w) pictures in one PNG of 16 grey levels; picture i lies at (i // columns, i % columns)."""
     n, height, width = images.shape
     rows = -(-n // columns)
     padded = np.zeros((rows * columns, height, width), dtype=np.uint8)
@@ -67,10 +71,17 @@ def _png(grey: NDArray[np.uint8]) -> bytes:
     nibbles = np.zeros((height, width + width % 2), dtype=np.uint8)
     nibbles[:, :width] = (grey.astype(np.uint16) * 15 + 127) // 255
     packed = (nibbles[:, 0::2] << 4) | nibbles[:, 1::2]
-    lines = np.concatenate([np.zeros((height, 1), dtype=np.uint8), packed], axis=1)  # each line starts with filter type 0
+    lines = np.concatenate(
+        [np.zeros((height, 1), dtype=np.uint8), packed], axis=1
+    )  # each line starts with filter type 0
 
     def chunk(kind: bytes, body: bytes) -> bytes:
         return struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
 
     header = struct.pack(">IIBBBBB", width, height, 4, 0, 0, 0, 0)
-    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(lines.tobytes(), 9)) + chunk(b"IEND", b"")
+    return (
+        b"\x89PNG\r\n\x1a\n"
+        + chunk(b"IHDR", header)
+        + chunk(b"IDAT", zlib.compress(lines.tobytes(), 9))
+        + chunk(b"IEND", b"")
+    )

@@ -1,4 +1,4 @@
-"""A small recording in memory that looks like the real thing: ten classes on a circle whose proxies collapse and are spread again."""
+"""A small recording that looks like a real one: classes on a circle, proxies that collapse and are spread again."""
 
 from __future__ import annotations
 
@@ -13,9 +13,16 @@ def distance_to_nearest(points: np.ndarray, proxies: np.ndarray, labels: np.ndar
 
 
 def make_recording(
-    problems: int = 4, *, per_class: int = 12, snapshots: int = 17, classes: int = 10, dimensions: int = 2, last_step: int = 1600, seed: int = 0
+    problems: int = 4,
+    *,
+    per_class: int = 12,
+    snapshots: int = 17,
+    classes: int = 10,
+    dimensions: int = 2,
+    last_step: int = 1600,
+    seed: int = 0,
 ) -> Recording:
-    """`problems` problems of equal length; in each the proxies of a class shrink towards its centre, then jump apart again."""
+    """`problems` of equal length; in each a class's proxies shrink towards its centre, then jump apart again."""
     rng = np.random.default_rng(seed)
     steps = np.linspace(0, last_step, snapshots).round().astype(int)
     labels = np.tile(np.arange(classes), per_class)
@@ -30,7 +37,7 @@ def make_recording(
         inside = (step - problem * length) / length
         centers = np.zeros((classes, dimensions))
         centers[:, 0], centers[:, 1] = np.cos(angle), np.sin(angle)
-        centers *= 0.25 + 0.65 * progress ** 0.5
+        centers *= 0.25 + 0.65 * progress**0.5
         width = 0.25 / (1 + 2 * progress + problem)
         x = centers[labels] + width * noise
         rho = centers[:, None] + width * offsets * 10 ** (-4.0 * inside)
@@ -42,10 +49,13 @@ def make_recording(
         by_class = [cover[labels == c] for c in range(classes)]
         rows.append(
             {
-                "step": step, "problem": problem, "loss": 1.2 - progress + 0.02 * rng.normal(), "map_at_r": 0.6 + 0.35 * progress,
-                "p_at_1": 0.7 + 0.28 * progress, "covering_mean": cover.mean(), "covering_max": np.mean([c.max() for c in by_class]),
+                "step": step, "problem": problem, "loss": 1.2 - progress + 0.02 * rng.normal(),
+                "map_at_r": 0.6 + 0.35 * progress,
+                "p_at_1": 0.7 + 0.28 * progress, "covering_mean": cover.mean(),
+                "covering_max": np.mean([c.max() for c in by_class]),
                 "covering_q95": np.mean([np.quantile(c, 0.95) for c in by_class]), "proxy_spread": spread,
-                "inter_class_distance": 0.5 + 0.6 * progress, "violation": 0.3 - 0.2 * progress, "surrogate": 0.4 - 0.2 * progress,
+                "inter_class_distance": 0.5 + 0.6 * progress, "violation": 0.3 - 0.2 * progress,
+                "surrogate": 0.4 - 0.2 * progress,
                 "learning_rate": 1e-3,
             }
         )  # fmt: skip
@@ -56,12 +66,27 @@ def make_recording(
         members = [np.flatnonzero(labels == c)[:4] for c in range(classes)]
         chosen = np.stack([embeddings[snapshot][m] for m in members]) if index + 1 < problems else None
         closed.append(
-            Problem(index, round(index * length), end, snapshot, end, float(rows[snapshot]["map_at_r"]), proxies[snapshot], chosen)
+            Problem(
+                index,
+                round(index * length),
+                end,
+                snapshot,
+                end,
+                float(rows[snapshot]["map_at_r"]),
+                proxies[snapshot],
+                chosen,
+            )
         )
     yy, xx = np.mgrid[:28, :28]
-    digits = [np.exp(-(((xx - 14) ** 2 + (yy - 14) ** 2) ** 0.5 - 4 - 0.5 * c) ** 2 / 4) * 255 for c in labels]
+    digits = [np.exp(-((((xx - 14) ** 2 + (yy - 14) ** 2) ** 0.5 - 4 - 0.5 * c) ** 2) / 4) * 255 for c in labels]
     return Recording(
-        experiment={"name": "mnist-2d-ccp", "method": "ccp", "seed": 0, "steps": last_step, "loss": {"name": "c2", "options": {}}},
+        experiment={
+            "name": "mnist-2d-ccp",
+            "method": "ccp",
+            "seed": 0,
+            "steps": last_step,
+            "loss": {"name": "c2", "options": {}},
+        },
         steps=steps,
         embeddings=np.array(embeddings, dtype=np.float16).astype(np.float32),
         labels=labels,

@@ -74,7 +74,7 @@ def test_all_frames_of_many_dimensions_share_one_plane() -> None:
     fig = animation(recording)
     last = embedding_map(recording.embeddings[-1], recording.labels)
     assert np.allclose(fig.frames[-1].data[3].x, last.data[3].x, atol=1e-3)
-    # An affine map keeps differences of differences: were the plane another one per frame, these would not fit one matrix.
+    # Were the plane another one per frame, no single affine map would fit both.
     a, b = recording.embeddings[0], recording.embeddings[-1]
     xy = [np.zeros((len(a), 2)), np.zeros((len(a), 2))]
     for part, frame in zip(xy, (fig.frames[0], fig.frames[-1]), strict=True):

@@ -51,7 +51,9 @@ def test_strips_show_what_was_recorded(ccp: Recording, single: Recording) -> Non
     fig = metric_strips({"CCP": ccp, "single": single})
     assert len(fig.data) == 5 * 2
     ours = [t for t in fig.data if t.name == "CCP"]
-    for part, key in zip(ours, ("map_at_r", "covering_q95", "proxy_spread", "inter_class_distance", "loss"), strict=True):
+    for part, key in zip(
+        ours, ("map_at_r", "covering_q95", "proxy_spread", "inter_class_distance", "loss"), strict=True
+    ):
         assert part.x.tolist() == ccp.metrics["step"].tolist()
         assert part.y.tolist() == pytest.approx(ccp.metrics[key].tolist(), rel=1e-4)
     other = trace(fig, "single")
@@ -81,6 +83,12 @@ def test_proxies_that_coincide_still_show_on_the_logarithmic_axis(ccp: Recording
     fig = proxy_spread_over_time(replace(ccp, metrics=ccp.metrics | {"proxy_spread": spread}))
     assert fig.layout.yaxis.type == "log"
     assert fig.data[0].y[-1] == 1e-9
+
+
+def test_a_short_logarithmic_axis_has_more_ticks_than_decades(ccp: Recording) -> None:
+    assert proxy_spread_over_time(ccp).layout.yaxis.dtick == 1
+    narrow = replace(ccp, metrics=ccp.metrics | {"proxy_spread": np.linspace(0.4, 0.1, 17)})
+    assert proxy_spread_over_time(narrow).layout.yaxis.dtick == "D2"
 
 
 def test_evaluations_without_a_value_are_left_out(ccp: Recording) -> None:

@@ -128,7 +128,10 @@ def test_a_class_name_cannot_act_as_markup(scene: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"labels": np.zeros(5, dtype=int)}, r"labels: expected one label per embedding, shape \(90,\); got shape \(5,\)"),
+        (
+            {"labels": np.zeros(5, dtype=int)},
+            r"labels: expected one label per embedding, shape \(90,\); got shape \(5,\)",
+        ),
         ({"labels": np.zeros(90)}, "labels: expected whole numbers"),
         ({"embeddings": np.zeros(90)}, "embeddings: expected a non-empty array of shape"),
         ({"embeddings": np.full((90, 2), np.nan)}, "embeddings: expected finite numbers only; got 180 NaN"),

@@ -13,13 +13,28 @@ from labkit.plots.reading import named_runs, problem_at, proxies_by_class, serie
 from labkit.training.recording import Recording
 
 
+def moved(recording: Recording) -> Recording:
+    """The same run with samples that lie elsewhere from the fifth snapshot on."""
+    embeddings = recording.embeddings.copy()
+    embeddings[4:] *= 0.99
+    return replace(recording, embeddings=embeddings, final={"map_at_r": 0.9})
+
+
 def with_metric(recording: Recording, **values: Any) -> Recording:
     return replace(recording, metrics=recording.metrics | {k: np.asarray(v, dtype=float) for k, v in values.items()})
 
 
 @pytest.mark.parametrize(
     ("value", "text"),
-    [(0.1234, "0.123"), (0.0, "0.000"), (2.04e-5, "2e-5"), (2.44e-5, "2.4e-5"), (float("nan"), "–"), (12.0, "12.000"), (-3e-4, "-3e-4")],
+    [
+        (0.1234, "0.123"),
+        (0.0, "0.000"),
+        (2.04e-5, "2e-5"),
+        (2.44e-5, "2.4e-5"),
+        (float("nan"), "–"),
+        (12.0, "12.000"),
+        (-3e-4, "-3e-4"),
+    ],
 )
 def test_numbers_as_a_reader_wants_them(value: float, text: str) -> None:
     assert findings.number(value) == text
@@ -30,7 +45,9 @@ def test_collapse_is_claimed_only_when_it_happened(ccp: Recording) -> None:
     assert findings.collapse(ccp) == (
         f"Proxies collapse: within the first problem their spread falls from {start:.3f} to {findings.number(end)}"
     )
-    assert findings.collapse(with_metric(ccp, proxy_spread=np.linspace(0.4, 0.1, 17))).startswith("Proxies draw together but do not")
+    assert findings.collapse(with_metric(ccp, proxy_spread=np.linspace(0.4, 0.1, 17))).startswith(
+        "Proxies draw together but do not"
+    )
     assert findings.collapse(with_metric(ccp, proxy_spread=np.full(17, 0.4))).startswith("Proxies do not collapse")
 
 
@@ -43,7 +60,9 @@ def test_collapse_of_several_runs_names_those_that_did(ccp: Recording, single: R
 
 def test_spreading_again_is_claimed_only_when_it_happened(ccp: Recording, single: Recording) -> None:
     assert findings.spread_again(ccp).startswith("Re-initialising spreads the proxies")
-    assert findings.spread_again(with_metric(ccp, proxy_spread=np.full(17, 0.01))).startswith("Re-initialising did not spread")
+    assert findings.spread_again(with_metric(ccp, proxy_spread=np.full(17, 0.01))).startswith(
+        "Re-initialising did not spread"
+    )
     assert findings.spread_again(single).startswith("There is no second problem yet")
 
 
@@ -59,7 +78,9 @@ def test_a_change_for_the_worse_or_none_is_said_as_well(ccp: Recording, single: 
     worse = with_metric(ccp, covering_q95=np.linspace(0.2, 1.0, 17))
     assert "rises by" in findings.change(worse, "covering_q95", "Cover")
     flat = with_metric(single, covering_q95=np.full(17, 0.3))
-    assert findings.change(flat, "covering_q95", "Cover") == "Cover hardly changes: 0.300 at the start, 0.300 at the end"
+    assert (
+        findings.change(flat, "covering_q95", "Cover") == "Cover hardly changes: 0.300 at the start, 0.300 at the end"
+    )
 
 
 def test_scores_change_by_points(ccp: Recording) -> None:
@@ -83,7 +104,9 @@ def test_what_was_not_measured_is_not_claimed(ccp: Recording) -> None:
 
 def test_runs_are_compared_at_the_last_step_that_both_have(ccp: Recording) -> None:
     shorter = with_metric(
-        replace(ccp, metrics={k: v[:9] for k, v in ccp.metrics.items()}), map_at_r=np.full(9, 0.9), covering_q95=np.full(9, 0.5)
+        replace(ccp, embeddings=ccp.embeddings * 0.9, metrics={k: v[:9] for k, v in ccp.metrics.items()}),
+        map_at_r=np.full(9, 0.9),
+        covering_q95=np.full(9, 0.5),
     )
     lines = findings.compare({"long": with_metric(ccp, map_at_r=np.linspace(0, 1, 17)), "short": shorter})
     assert lines[0] == "At step 800, short has the higher MAP@R: short 0.900, long 0.500"
@@ -92,8 +115,24 @@ def test_runs_are_compared_at_the_last_step_that_both_have(ccp: Recording) -> No
 
 def test_small_differences_count_as_none(ccp: Recording) -> None:
     a = with_metric(ccp, map_at_r=np.full(17, 0.9500), covering_q95=np.full(17, 0.100), proxy_spread=np.full(17, 1e-5))
-    b = with_metric(ccp, map_at_r=np.full(17, 0.9515), covering_q95=np.full(17, 0.103), proxy_spread=np.full(17, 1.9e-5))
-    assert all("practically the same" in line for line in findings.compare({"a": a, "b": b}))
+    b = with_metric(
+        ccp, map_at_r=np.full(17, 0.9515), covering_q95=np.full(17, 0.103), proxy_spread=np.full(17, 1.9e-5)
+    )
+    lines = findings.compare({"a": a, "b": replace(b, embeddings=b.embeddings * 0.9)})
+    assert len(lines) == 5 and all("practically the same" in line for line in lines)
+
+
+def test_until_when_runs_are_the_same_is_read_off_the_samples(ccp: Recording) -> None:
+    assert findings.compare({"a": ccp, "b": moved(ccp)})[0].startswith("Up to step 300 the runs are identical")
+    assert findings.identical_until({"a": ccp, "b": ccp}) == "The runs are identical at every recorded step"
+    assert findings.identical_until({"a": ccp, "b": replace(ccp, embeddings=ccp.embeddings * 0.9)}) == ""
+
+
+def test_chosen_models_are_compared_on_the_test_set(ccp: Recording) -> None:
+    assert findings.compare({"a": ccp, "b": moved(ccp)})[-1] == (
+        "On the test set, with the chosen models, a has the higher MAP@R: a 0.955, b 0.900"
+    )
+    assert not any("test set" in line for line in findings.compare({"a": replace(ccp, final={}), "b": moved(ccp)}))
 
 
 def test_a_value_is_the_last_one_before_the_step(ccp: Recording) -> None:

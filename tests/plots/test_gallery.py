@@ -36,15 +36,20 @@ def test_each_picture_shows_its_own_snapshot(ccp: Recording) -> None:
 
 
 def test_a_problem_that_still_runs_is_added(ccp: Recording) -> None:
-    running = replace(ccp, problems=ccp.problems[:2])
+    running = replace(ccp, problems=ccp.problems[:2], final={})
     pictures = pictures_of(running, 6)
-    assert [(p.letter, p.closed) for p in pictures] == [("(a)", True), ("(b.1)", True), ("(b.2)", False)]
+    assert [(p.letter, p.running) for p in pictures] == [("(a)", False), ("(b.1)", False), ("(b.2)", True)]
     assert "still running" in texts(problem_gallery(running))[-1]
 
 
 def test_a_run_without_a_closed_problem_shows_where_it_stands(ccp: Recording) -> None:
-    over = texts(problem_gallery(replace(ccp, problems=[], metrics={})))
+    over = texts(problem_gallery(replace(ccp, problems=[], metrics={}, final={})))
     assert over == ["<b>(a)</b> step 1,600, still running<br>"]
+
+
+def test_a_finished_run_without_proxies_has_no_letter(ccp: Recording) -> None:
+    over = texts(problem_gallery(replace(ccp, problems=[], metrics={}, proxies=None)))
+    assert over == ["step 1,600<br>"]
 
 
 def test_many_problems_keep_the_first_and_the_last() -> None:

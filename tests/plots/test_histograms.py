@@ -47,6 +47,12 @@ def test_the_title_counts_the_pairs_beyond_the_margins(data: tuple[np.ndarray, n
     assert sorted(s.x0 for s in fig.layout.shapes) == [0.4, 1.0]
 
 
+def test_a_margin_of_zero_tells_the_mean_instead(data: tuple[np.ndarray, np.ndarray]) -> None:
+    same, _ = pairs(*data)
+    title = distance_histograms(*data, pos_margin=0.0, neg_margin=1.0).layout.meta["title"]
+    assert title.startswith(f"Same-class pairs lie {np.mean(same):.3f} apart on average; ")
+
+
 def test_without_margins_the_title_gives_the_means(data: tuple[np.ndarray, np.ndarray]) -> None:
     same, other = pairs(*data)
     title = distance_histograms(*data).layout.meta["title"]

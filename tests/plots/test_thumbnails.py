@@ -25,7 +25,9 @@ def dots(text: str) -> set[tuple[int, int]]:
         for cell_number, cell in enumerate(line):
             bits = ord(cell) - 0x2800
             assert 0 <= bits < 256
-            found |= {(4 * line_number + r, 2 * cell_number + c) for bit, (r, c) in enumerate(PLACES) if bits >> bit & 1}
+            found |= {
+                (4 * line_number + r, 2 * cell_number + c) for bit, (r, c) in enumerate(PLACES) if bits >> bit & 1
+            }
     return found
 
 
