@@ -86,7 +86,7 @@ FLOORS = [
     {"training"},
     {"plots"},
     {"panels"},
-    {"report_sections"},
+    {"report_sections", "report_page"},
     {"report"},
     {"poc"},
     {"cli"},
@@ -94,7 +94,7 @@ FLOORS = [
 LEVEL = {room: level for level, rooms in enumerate(FLOORS) for room in rooms}
 # Libraries that belong to some rooms only.
 ONLY_IN = {
-    "plotly": {"plots", "panels", "report", "report_sections"},
+    "plotly": {"plots", "panels", "report_page"},
     "ipywidgets": {"panels"},
     "anywidget": {"panels"},
     "typer": {"cli"},

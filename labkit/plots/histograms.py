@@ -67,8 +67,9 @@ def distance_histograms(
             hovertemplate="%{x:.3f}: density %{y:.2f}<extra>" + name + "</extra>",
         )  # fmt: skip
         top = int(density.argmax())
+        side = "left" if top < bins / 2 else "right"  # into the picture, clear of its edges
         fig.add_annotation(
-            x=edges[top], y=density[top], text=name, font={"color": color}, showarrow=False, yanchor="bottom"
+            x=edges[top], y=density[top], text=name, font_color=color, showarrow=False, xanchor=side, yanchor="bottom"
         )
     sentences = []
     for margin, mark, chosen, sign, saying in (
