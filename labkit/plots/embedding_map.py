@@ -103,6 +103,8 @@ def embedding_map(
         traces, note = _balls(x, y, own, own_xy, classes, names, balls)
         fig.add_traces(traces)
         notes.append(note)
+        rims = [abs(v) for trace in traces for v in (*trace.x, *trace.y) if v is not None]
+        extent = max(extent, 1.02 * max(rims))
     fig.add_traces(marks.sample_traces(xy[kept], y[kept], classes, names, pictures))
     if own is not None:
         fig.add_trace(marks.proxy_trace(own_xy, names))

@@ -74,6 +74,7 @@ def _template() -> go.layout.Template:
             "legend": {"itemsizing": "constant", "bgcolor": "rgba(255,255,255,0.7)"},
             "hoverlabel": {"bgcolor": "white", "font": {"family": MONO, "size": 12, "color": INK}, "align": "left"},
             "margin": {"l": 60, "r": 20, "t": 70, "b": 55},
+            "modebar": {"orientation": "v", "bgcolor": "rgba(255,255,255,0)"},  # at the side it covers no title
         }
     )
 

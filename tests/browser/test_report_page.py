@@ -1,0 +1,133 @@
+"""The report in a real browser: it plays, answers the pointer, and asks the network for nothing.
+
+Needs the package playwright and a Chromium on the path; labkit itself needs neither.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from labkit.report import write_report
+from tests.plots.recordings import make_recording
+
+sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+if CHROMIUM is None:
+    pytest.skip("no Chromium on the path", allow_module_level=True)
+FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"]
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    path = write_report(
+        tmp_path_factory.mktemp("report") / "report.html", {"CCP": make_recording(4), "single": make_recording(1)}
+    )
+    with sync_api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        page = browser.new_page(viewport={"width": 1280, "height": 1000})
+        page.complaints = []
+        page.requests = []
+        page.on("pageerror", lambda error: page.complaints.append(str(error)))
+        page.on("console", lambda said: page.complaints.append(said.text) if said.type == "error" else None)
+        page.on("request", lambda request: page.requests.append(request.url))
+        page.goto(path.as_uri())
+        page.wait_for_selector("body[data-ready]", timeout=60_000)
+        yield page
+        browser.close()
+
+
+def positions(page: Any, run: int, kind: int) -> list[list[float]]:
+    """What is drawn of one trace: the place of each mark on the screen."""
+    script = """([run, kind]) => {
+        const trace = document.querySelectorAll(`#map-${run} .scatterlayer .trace`)[kind];
+        const boxes = [...trace.querySelectorAll(".point")].map((mark) => mark.getBoundingClientRect());
+        return boxes.map((box) => [box.x + box.width / 2, box.y + box.height / 2]);
+    }"""
+    return page.evaluate(script, [run, kind])
+
+
+def scrub(page: Any, index: int) -> None:
+    script = """(index) => {
+        const bar = document.getElementById("scrubber");
+        bar.value = index;
+        bar.dispatchEvent(new Event("input"));
+    }"""
+    page.evaluate(script, index)
+    page.wait_for_timeout(800)
+
+
+def test_the_scrubber_moves_both_maps(page: Any) -> None:
+    scrub(page, 0)
+    before = [positions(page, run, 3) for run in (0, 1)]
+    scrub(page, 10)
+    after = [positions(page, run, 3) for run in (0, 1)]
+    for old, new in zip(before, after, strict=True):
+        assert len(old) == len(new) == 12
+        assert max(abs(a - b) for p, q in zip(old, new, strict=True) for a, b in zip(p, q, strict=True)) > 20
+    assert page.inner_text("#step") == "step 1,000"
+    assert page.inner_text("#now-0").startswith("problem 3, step 1,000")
+    assert page.inner_text("#now-1").startswith("problem 1, step 1,000")
+
+
+def test_rings_come_at_the_end_of_a_problem_and_go_again(page: Any) -> None:
+    scrub(page, 0)
+    counts = []
+    for button in ("#later", "#later"):
+        page.click(button)
+        page.wait_for_timeout(800)
+        counts.append((page.inner_text("#step"), len(positions(page, 0, 11)), "rings" in page.inner_text("#now-0")))
+    assert counts == [("step 400", 40, True), ("step 800", 40, True)]
+    scrub(page, 9)
+    assert len(positions(page, 0, 11)) == 0 and "rings" not in page.inner_text("#now-0")
+
+
+def test_play_reaches_the_end_and_stops(page: Any) -> None:
+    scrub(page, 14)
+    page.click("#play")
+    page.wait_for_function("document.getElementById('play').textContent.includes('Play')", timeout=20_000)
+    assert page.inner_text("#step") == "step 1,600"
+
+
+def test_pointing_at_a_sample_shows_its_picture_and_rings_it_in_both_maps(page: Any) -> None:
+    scrub(page, 8)
+    page.locator("#map-0").scroll_into_view_if_needed()
+    x, y = positions(page, 0, 3)[0]
+    page.mouse.move(x - 40, y - 40)
+    page.mouse.move(x, y, steps=5)
+    page.wait_for_timeout(500)
+    assert page.locator("#card canvas").is_visible()
+    assert "class 3, sample" in page.inner_text("#card")
+    assert page.locator("#halo-0").is_visible() and page.locator("#halo-1").is_visible()
+    box = page.locator("#halo-0").bounding_box()
+    assert abs(box["x"] + box["width"] / 2 - x) < 12 and abs(box["y"] + box["height"] / 2 - y) < 12
+    page.mouse.move(5, 5)
+    page.wait_for_timeout(300)
+    assert not page.locator("#card").is_visible()
+
+
+def test_a_class_can_be_hidden_in_both_maps(page: Any) -> None:
+    button = page.locator(".classes button").nth(5)
+    traces = page.locator("#map-1 .scatterlayer .trace").count()
+    button.click()
+    page.wait_for_timeout(500)
+    assert button.get_attribute("aria-pressed") == "false"
+    assert page.locator("#map-1 .scatterlayer .trace").count() == traces - 1
+    button.click()
+    page.wait_for_timeout(500)
+    assert page.locator("#map-1 .scatterlayer .trace").count() == traces
+
+
+def test_every_figure_is_drawn_once_it_is_scrolled_to(page: Any) -> None:
+    for figure in page.locator(".plot[data-figure]").all():
+        figure.scroll_into_view_if_needed()
+        page.wait_for_timeout(400)
+    assert page.locator(".plot[data-figure]:not(.js-plotly-plot)").count() == 0
+
+
+def test_nothing_was_asked_of_the_network_and_nothing_went_wrong(page: Any) -> None:
+    assert [url for url in page.requests if not url.startswith(("file:", "data:", "blob:"))] == []
+    assert page.complaints == []
