@@ -178,7 +178,7 @@ class Experiment:
         return list(PRESETS)
 
     @classmethod
-    def preset(cls, name: str, **changes: Any) -> Experiment:
+    def preset(cls, name: str, /, **changes: Any) -> Experiment:
         """The experiment of that name, with changes: a field's name, or `section.field` for one inside a section."""
         from labkit.training.presets import PRESETS
 

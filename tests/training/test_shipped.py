@@ -1,0 +1,62 @@
+"""The recordings that come with the checkout: small, whole, and what README says of them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from labkit.errors import LabError
+from labkit.training import Experiment, Recording, load_shipped, results_table, shipped
+from labkit.training.profile import by_profile, profile
+from labkit.training.shipped import shipped_folder
+
+
+@pytest.mark.parametrize("name", shipped())
+def test_each_is_small_whole_and_of_full_mnist(name):
+    assert (shipped_folder() / f"{name}.npz").stat().st_size <= 3_000_000
+    recording = load_shipped(name)
+    experiment = Experiment.from_dict(recording.experiment)
+    assert name == f"{experiment.name}-seed{experiment.seed}"
+    assert (experiment.data.source, experiment.network.name, experiment.network.embedding_size) == ("mnist", "resnet20v2", 2)
+    assert (experiment.projections.proxies_per_class, experiment.projections.pool_size) == (4, 16)
+    assert recording.problems[-1].end == recording.steps[-1] == experiment.steps
+    best = int(np.argmax(recording.metrics["map_at_r"]))
+    assert recording.final["chosen_step"] == recording.metrics["step"][best]
+
+
+def test_the_paper_s_figures_are_reached_and_its_picture_is_found_again():
+    runs = [load_shipped(name) for name in shipped() if "restore" not in name]
+    by_method = {m: [r for r in runs if r.experiment["method"] == m] for m in ("ccp", "samples", "proxy")}
+    assert all(sorted(r.experiment["seed"] for r in group) == [0, 1, 2] for group in by_method.values())
+    assert np.mean([r.final["map_at_r"] for r in by_method["ccp"]]) >= 0.9721
+    assert np.mean([r.final["map_at_r"] for r in by_method["samples"]]) >= 0.9806
+    for run in by_method["ccp"]:
+        figures = run.metrics
+        first = int(np.flatnonzero(figures["step"] == run.problems[0].end)[0])
+        assert figures["map_at_r"][-1] > figures["map_at_r"][first]
+        assert figures["covering_q95"][-1] <= 0.6 * figures["covering_q95"][first]
+        assert figures["inter_class_distance"][-1] >= figures["inter_class_distance"][first]
+
+
+def run(name: str, seed: int, **final: float) -> Recording:
+    experiment = {"name": name, "seed": seed}
+    return Recording(experiment, np.array([0]), np.zeros((1, 2, 2)), np.array([0, 1]), final=final)
+
+
+def test_the_table_gives_mean_and_spread_over_seeds():
+    runs = [run("a", 0, map_at_r=0.5, proxy_spread=0.1), run("a", 1, map_at_r=0.7, proxy_spread=0.1), run("b", 0, map_at_r=0.25)]
+    table = results_table(runs, ["map_at_r", "proxy_spread"])
+    assert table.loc["a"].tolist() == [2, "0.6 ± 0.141", "0.1 ± 0"]
+    assert table.loc["b"].tolist() == [1, "0.25", ""]
+
+
+def test_unknown_names_and_profiles_are_named(monkeypatch):
+    with pytest.raises(LabError, match="Did you mean 'mnist-2d-ccp-seed0'"):
+        load_shipped("mnist-2d-ccp-seed")
+    monkeypatch.setenv("LABKIT_PROFILE", "fast")
+    with pytest.raises(LabError, match="LABKIT_PROFILE: expected one of 'quick', 'full'"):
+        profile()
+    monkeypatch.setenv("LABKIT_PROFILE", "full")
+    assert by_profile(quick=1, full=2) == 2
+    monkeypatch.delenv("LABKIT_PROFILE")
+    assert by_profile(quick=1, full=2) == 1
