@@ -9,7 +9,9 @@ import threading
 class Mirror:
     """What one path of the server does; `requests` collects the Range header of each request ("" where there was none)."""
 
-    def __init__(self, content, *, status=200, ranges=True, break_after=(), headers=None, announce=None, total=None):
+    def __init__(
+        self, content, *, status=200, ranges=True, break_after=(), headers=None, announce=None, total=None, begin=None
+    ):
         self.content = content
         self.status = status
         self.ranges = ranges
@@ -17,6 +19,7 @@ class Mirror:
         self.headers = headers or {}
         self.announce = announce  # Content-Length to lie about; "" for none at all
         self.total = total  # total to lie about in Content-Range
+        self.begin = begin  # byte at which every range begins, whatever was asked for
         self.requests = []
 
 
@@ -37,7 +40,8 @@ def serving(mirrors):
                 return
             match = re.fullmatch(r"bytes=(\d+)-", asked)
             start = int(match[1]) if match and mirror.ranges else 0
-            if start and start >= len(mirror.content):
+            start = mirror.begin if start and mirror.begin else start
+            if start >= len(mirror.content):
                 self.send_error(416)
                 return
             body = mirror.content[start:]

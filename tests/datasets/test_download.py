@@ -164,6 +164,8 @@ def test_a_server_that_resumes_another_file(target):
     leave_partial(target, BYTES[:1000])
     with pytest.raises(LabError, match="another range"):
         get(target, Mirror(BYTES, total=len(BYTES) + 1))
+    with pytest.raises(LabError, match="another range"):
+        get(target, Mirror(BYTES, begin=900))
     get(target, Mirror(BYTES[:500]), Mirror(BYTES))  # shorter than what is kept already: answers 416
     assert only(target)
 
