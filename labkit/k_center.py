@@ -8,9 +8,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-_CANDIDATES = 512  # points that a round of `pick_lazily` looks at: small enough for the cache, enough for many picks
+Array = np.ndarray[Any, Any]
+
+_CANDIDATES = 256  # points that a round of `pick_lazily` looks at: their distances fit the cache, and last for many picks
 _BLOCK = 1 << 19  # numbers of a product held at once, 2 MiB
 _GATHER = 1 << 20  # numbers gathered at once for direct differences
+_FEW = 64  # points of a set up to which all its distances may be taken at once
 
 
 def direct_distance(a: Tensor, b: Tensor) -> Tensor:
@@ -31,13 +34,18 @@ def pick_batched(points: Tensor, k: int, start: Tensor | None, invalid: Tensor) 
     rank = points.new_full((sets, n), torch.inf) if start is None else direct_distance(points, start).amin(-1)
     # Padding and what is picked stand at -1: below every distance, so that they are never the farthest again.
     rank.masked_fill_(invalid, -1.0)
+    # A small pool: one call for all its distances costs less than k calls for the picked ones.
+    known = direct_distance(points, points) if n <= min(4 * k, _FEW) else None
     indices = torch.empty((sets, k), dtype=torch.int64, device=points.device)
     radii = points.new_empty((sets, k))
     for j in range(k):
         pick = rank.argmax(-1, keepdim=True)
         indices[:, j : j + 1] = pick
-        centre = points.gather(1, pick[..., None].expand(-1, -1, size))
-        torch.minimum(rank, direct_distance(points, centre)[..., 0], out=rank)
+        if known is None:
+            distance = direct_distance(points, points.gather(1, pick[..., None].expand(-1, -1, size)))[..., 0]
+        else:
+            distance = known.gather(1, pick[..., None].expand(-1, -1, n))[:, 0]
+        torch.minimum(rank, distance, out=rank)
         rank.scatter_(1, pick, -1.0)
         # A picked point is at distance 0 of a centre, so that leaving it out changes nothing but the sign.
         radii[:, j] = rank.amax(-1).clamp_(min=0)
@@ -53,53 +61,65 @@ def pick_lazily(points: Tensor, k: int, start: Tensor | None) -> tuple[Tensor, T
 
     start : initial centres (m, D) or None. Returns indices and radii (k,).
     """
-    n = points.shape[0]
-    indices = torch.empty(k, dtype=torch.int64)
-    radii = points.new_empty(k)
+    indices, radii = np.empty(k, np.int64), np.zeros(k)
+    first = points[:1] if start is None else start
+    rank: Array = direct_distance(points, first).amin(1).numpy()
+    done = 0
     if start is None:
-        indices[0], done = 0, 1
-        rank = direct_distance(points, points[:1])[:, 0]
-        rank[0] = -1.0
-    else:
-        done, rank = 0, direct_distance(points, start).amin(1)
-    squares = torch.linalg.vector_norm(points, dim=1, dtype=torch.float64).square_().to(points.dtype)
+        indices[0], rank[0], done = 0, -1.0, 1
+    squares = torch.linalg.vector_norm(points, dim=1, dtype=torch.float64).square_().numpy().astype(rank.dtype)
     while done < k:
-        # Everything at least as far as the threshold, so that a tie is decided among all that share it.
-        threshold = rank.topk(min(n, _CANDIDATES)).values[-1]
-        candidates = (rank >= threshold).nonzero()[:, 0]
-        near, far = points[candidates], rank[candidates]
-        before, least = done, float(threshold)
+        if rank.max() <= 0:  # every point left lies on a centre: the lowest indices, radius 0
+            indices[done:] = np.flatnonzero(rank == 0)[: k - done]
+            break
+        candidates, least = _farthest(rank)
+        near = points[torch.from_numpy(candidates)]
+        between, far, before = direct_distance(near, near).numpy(), rank[candidates], done
         while done < k:
-            value, place = far.max(0)
-            if float(value) < least:
+            place = int(far.argmax())
+            if far[place] < least:
                 break
-            if done:
-                radii[done - 1] = value
+            radii[max(done - 1, 0)] = far[place]
             indices[done] = candidates[place]
             done += 1
-            torch.minimum(far, direct_distance(near, near[place, None])[:, 0], out=far)
+            np.minimum(far, between[place], out=far)
             far[place] = -1.0
         rank[candidates] = far
         _learn(rank, points, squares, indices[before:done])
-    radii[-1] = rank.max()
-    return indices, radii.clamp_(min=0)
+    radii[done - 1] = max(rank.max(), 0.0)
+    return torch.from_numpy(indices), torch.from_numpy(radii).to(points.dtype)
 
 
-def _learn(rank: Tensor, points: Tensor, squares: Tensor, centres: Tensor) -> None:
+def _farthest(rank: Array) -> tuple[Array, Any]:
+    """Ascending indices of the farthest points, and the least distance at which one of them goes before all others.
+
+    Points that share a distance are all in or all out, since the lowest index must win among all that share it; the
+    largest distance alone is shared by too many: then its first point, and no other in this round.
+    """
+    place = max(0, rank.size - _CANDIDATES)
+    threshold = np.partition(rank, place)[place]
+    candidates = np.flatnonzero(rank >= threshold)
+    if candidates.size <= 2 * _CANDIDATES:
+        return candidates, threshold
+    candidates = np.flatnonzero(rank > threshold)
+    if candidates.size:
+        return candidates, np.nextafter(threshold, rank.dtype.type(np.inf))
+    return np.array([rank.argmax()]), threshold
+
+
+def _learn(rank: Array, points: Tensor, squares: Array, centres: Array) -> None:
     """Lower `rank` (n,) to the direct distances of the new centres (indices) where these are nearer.
 
     The product |c|^2 - 2 x.c errs by no more than a few D rounding units of |x|^2 + |c|^2, so does the direct
     square. Only the centres that this cannot tell from the nearest are measured, and only where they may be nearer than what
     the point has.
     """
-    size = points.shape[1]
-    slack = (6 * size + 40) * torch.finfo(points.dtype).eps / 2
     # NumPy's product, not torch's: under autocast and reduced-precision settings that one is coarser than the bound.
-    rows, weights = points.numpy(), points[centres].numpy() * -2
-    lengths = squares[centres].numpy()[:, None]
-    allowed = slack * (squares + squares[centres].max())
-    reach = (rank.square() * (1 + slack) - squares + allowed).masked_fill_(rank < 0, -torch.inf).numpy()
-    margin = allowed.numpy()
+    rows = points.numpy()
+    weights, lengths = rows[centres] * -2, squares[centres][:, None]
+    slack = rank.dtype.type((6 * rows.shape[1] + 40) * np.finfo(rank.dtype).eps / 2)
+    margin = slack * (squares + lengths.max())
+    reach = np.where(rank < 0, -np.inf, rank * rank * (1 + slack) - squares + margin).astype(rank.dtype)
     step = max(1, _BLOCK // len(weights))
     for begin in range(0, len(rows), step):
         block = slice(begin, begin + step)
@@ -109,13 +129,13 @@ def _learn(rank: Tensor, points: Tensor, squares: Tensor, centres: Tensor) -> No
         limit = np.minimum(nearest + margin[block], reach[block])
         hit = np.flatnonzero(nearest <= limit)
         point, centre = np.nonzero((lacking[:, hit] <= limit[hit]).T)
-        _lower(rank, points, hit[point] + begin, centres.numpy()[centre])
+        _lower(rank, points, hit[point] + begin, centres[centre])
 
 
-def _lower(rank: Tensor, points: Tensor, point: np.ndarray[Any, Any], centre: np.ndarray[Any, Any]) -> None:
+def _lower(rank: Array, points: Tensor, point: Array, centre: Array) -> None:
     """rank[p] = min(rank[p], |p - c|) for pairs of indices, a cacheful at a time."""
     step = max(1, _GATHER // points.shape[1])
     for begin in range(0, len(point), step):
         p, c = (torch.from_numpy(index[begin : begin + step]) for index in (point, centre))
         distance = direct_distance(points[p][:, None], points[c][:, None])[:, 0, 0]
-        rank.scatter_reduce_(0, p, distance, "amin")
+        np.minimum.at(rank, p.numpy(), distance.numpy())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import numpy as np
@@ -30,53 +31,67 @@ class NeighbourSearch:
         self._queries = queries * queries.dtype.type(scale)
         self._references = self._queries if exclude_self else references * references.dtype.type(scale)
         self._exclude_self = exclude_self
+        self._buffers = threading.local()  # one set per thread: fresh memory for every block would cost as much as the work
         self.available = len(references) - int(exclude_self)
-        if queries.shape[1] > _FEW_DIMENSIONS:
+        self.few = queries.shape[1] <= _FEW_DIMENSIONS
+        if self.few:
+            self._columns = np.ascontiguousarray(self._references.T)
+        else:
+            self._doubled = self._queries * -2
             self._squares = np.einsum("ij,ij->i", self._references, self._references)
             self._query_norms = np.sqrt(np.einsum("ij,ij->i", self._queries, self._queries))
-        else:
-            self._columns = np.ascontiguousarray(self._references.T)
 
     def nearest(self, rows: Array, k: int) -> Array:
         """Indices (b, k) of the k nearest references of the queries `rows` (b,), nearest first; k <= `available`."""
-        if self._queries.shape[1] <= _FEW_DIMENSIONS:
-            distance = self._direct_all(rows)
-            self._leave_out_self(distance, rows)
-            return _ordered(distance, k)
-        approximate = self._queries[rows] @ self._references.T
-        approximate *= -2.0
-        approximate += self._squares
-        self._leave_out_self(approximate, rows)
-        return self._refined(rows, approximate, k)
-
-    def _leave_out_self(self, distance: Array, rows: Array) -> None:
+        distance = self._direct_all(rows) if self.few else self._by_product(rows)
         if self._exclude_self:
             distance[np.arange(rows.size), rows] = np.inf
+        parted = self._buffer("parted", distance.shape)
+        parted[:] = distance
+        parted.partition(k - 1, axis=1)
+        limit = parted[:, k - 1] if self.few else self._widened(rows, parted[:, k - 1])
+        within = np.less_equal(distance, limit[:, None], out=self._buffer("within", distance.shape, np.bool_))
+        count = np.count_nonzero(within, axis=1)
+        place = np.flatnonzero(within)
+        row = np.repeat(np.arange(rows.size), count)
+        column = place - row * distance.shape[1]
+        exact = distance.reshape(-1)[place] if self.few else self._direct_pairs(rows[row], column)
+        # Columns rise within a row, so that the first of two equal distances is that of the lower index.
+        candidates, exact = _rectangle(column, count, 0), _rectangle(exact, count, np.inf)
+        return np.take_along_axis(candidates, _ordered(exact)[:, :k], axis=1)
+
+    def _by_product(self, rows: Array) -> Array:
+        """Squared distances (b, m) of all references short of |q|^2, by a matrix product."""
+        product = self._buffer("distance", (rows.size, len(self._references)))
+        np.matmul(self._doubled[rows], self._references.T, out=product)
+        product += self._squares
+        return product
 
     def _direct_all(self, rows: Array) -> Array:
         """Squared distances (b, m) of all references, one dimension after the other."""
-        total = np.zeros((rows.size, len(self._references)), self._queries.dtype)
-        step = np.empty_like(total)
-        for query, reference in zip(self._queries[rows].T, self._columns, strict=True):
-            np.subtract(query[:, None], reference, out=step)
-            step *= step
-            total += step
+        total = self._buffer("distance", (rows.size, len(self._references)))
+        total[:] = 0
+        step = np.empty(len(self._references), self._queries.dtype)
+        for one, query in zip(total, self._queries[rows], strict=True):
+            for value, reference in zip(query, self._columns, strict=True):
+                np.subtract(reference, value, out=step)
+                step *= step
+                one += step
         return total
 
-    def _refined(self, rows: Array, approximate: Array, k: int) -> Array:
-        """Nearest by direct differences among those that `approximate` (b, m), short of |q|^2, cannot rule out."""
-        threshold = self._threshold(rows, np.partition(approximate, k - 1, axis=1)[:, k - 1])
-        row, column = np.nonzero(approximate <= threshold[:, None])
-        count = np.bincount(row, minlength=rows.size)
-        slot = np.arange(row.size) - np.repeat(count.cumsum() - count, count)
-        distance = np.full((rows.size, int(count.max())), np.inf, approximate.dtype)
-        distance[row, slot] = self._direct_pairs(rows[row], column)
-        candidates = np.zeros(distance.shape, np.int64)
-        candidates[row, slot] = column  # ascending in each row: a tie goes to the lower index
-        return np.take_along_axis(candidates, _ordered(distance, k), axis=1)
+    def _buffer(self, name: str, shape: tuple[int, ...], dtype: Any = None) -> Array:
+        """Memory of this thread under a name, of the queries' dtype unless told; what it holds is left over."""
+        size = int(np.prod(shape))
+        held = getattr(self._buffers, name, None)
+        if held is None or held.size < size:
+            held = np.empty(size, dtype or self._queries.dtype)
+            setattr(self._buffers, name, held)
+        return held[:size].reshape(shape)
 
-    def _threshold(self, rows: Array, kth: Array) -> Array:
-        """Bound (b,) on `approximate` beyond which a reference cannot be among the k nearest.
+    def _widened(self, rows: Array, kth: Array) -> Array:
+        """Bound (b,) on the product's distances beyond which a reference cannot be among the k nearest.
+
+        kth : the k-th smallest of them (b,).
 
         A product of D terms errs by at most D u |q| |r| (u the rounding unit), whatever the order of its sum, the rest of the
         sum by a few u; a direct squared distance by (D + 2) u of itself.
@@ -100,16 +115,24 @@ class NeighbourSearch:
         return result
 
 
-def _ordered(distance: Array, k: int) -> Array:
-    """Columns (b, k) of the k smallest of each row, in order, the lower column first among equals."""
+def _rectangle(values: Array, count: Array, fill: float) -> Array:
+    """Consecutive runs of `count` (b,) values as the rows of one array, filled up at the end."""
+    width = int(count.max())
+    if values.size == width * count.size:
+        return values.reshape(count.size, width)
+    table = np.full((count.size, width), fill, values.dtype)
+    table[np.arange(width) < count[:, None]] = values
+    return table
+
+
+def _ordered(distance: Array) -> Array:
+    """Columns of each row by distance (b, w), the lower column first among equals."""
     if distance.dtype != np.float32:
-        return np.argsort(distance, axis=1, kind="stable")[:, :k]
+        return np.argsort(distance, axis=1, kind="stable")
     # The bits of a float32 >= 0 grow with it. Above a column number they make a key without ties, and NumPy
-    # partitions and sorts such integers many times faster than it argsorts.
+    # sorts such integers many times faster than it argsorts.
     keys = distance.view(np.int32).astype(np.int64)
     keys <<= 32
     keys |= np.arange(distance.shape[1])
-    if k < distance.shape[1]:
-        keys.partition(k - 1, axis=1)
-    keys = np.sort(keys[:, :k], axis=1)
+    keys.sort(axis=1)
     return keys & 0xFFFFFFFF

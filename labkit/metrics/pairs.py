@@ -13,8 +13,9 @@ from labkit.k_center import direct_distance
 from labkit.metrics.arrays import as_pair
 from labkit.validation import check_finite, describe
 
-_BLOCK = 1 << 22  # distances held at once, 32 MiB in float64
-_DIRECT = 1 << 33  # above this many differences a matrix product in float64 takes over
+_BLOCK = 1 << 18  # distances held at once, 2 MiB in float64
+_FEW_DIMENSIONS = 8  # up to here one pass per dimension is faster than one call per pair
+_DIRECT = 1 << 28  # above this many differences a matrix product in float64 takes over
 
 
 def pair_blocks(embeddings: Tensor, labels: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
@@ -26,21 +27,32 @@ def pair_blocks(embeddings: Tensor, labels: Tensor) -> Iterator[tuple[Tensor, Te
     n, size = embeddings.shape
     device = torch.device("cpu") if embeddings.device.type == "mps" else embeddings.device  # no float64 there
     points, labels = embeddings.to(device, torch.float64), labels.to(device)
-    if by_product := n * n * size // 2 > _DIRECT:
+    by_product = n * n * size // 2 > _DIRECT
+    if by_product:
         points = points - points.mean(0)
-    squares = points.square().sum(1)
-    row = 0
-    while row < n - 1:
-        rows, rest = slice(row, min(n, row + max(1, _BLOCK // (n - row)))), slice(row, n)
-        if by_product:
-            squared = torch.addmm(squares[None, rest], points[rows], points[rest].T, alpha=-2.0)
-            distance = squared.add_(squares[rows, None]).clamp_(min=0).sqrt_()
-        else:
-            distance = direct_distance(points[rows], points[rest])
-        same = labels[rows, None] == labels[None, rest]
-        above = torch.ones_like(same).triu_(1)
-        yield distance[above], same[above]
-        row = rows.stop
+    step = max(1, _BLOCK // n)
+    for start in range(0, n, step):
+        rows, after = slice(start, min(n, start + step)), slice(start + step, n)
+        width = rows.stop - start
+        i, j = torch.triu_indices(width, width, 1, device=device)
+        same = labels[rows, None] == labels[None, rows]
+        yield _between(points[rows], points[rows], by_product)[i, j], same[i, j]
+        if after.start < n:
+            same = labels[rows, None] == labels[None, after]
+            yield _between(points[rows], points[after], by_product).flatten(), same.flatten()
+
+
+def _between(a: Tensor, b: Tensor, by_product: bool) -> Tensor:
+    """Distances (n, m) of rows of a (n, D) and b (m, D)."""
+    if by_product:
+        squared = torch.addmm(b.square().sum(1)[None], a, b.T, alpha=-2.0)
+        return squared.add_(a.square().sum(1)[:, None]).clamp_(min=0).sqrt_()
+    if a.shape[1] > _FEW_DIMENSIONS:
+        return direct_distance(a, b)
+    squared = a.new_zeros(a.shape[0], b.shape[0])
+    for x, y in zip(a.T, b.T, strict=True):
+        squared.add_((x[:, None] - y).square_())
+    return squared.sqrt_()
 
 
 @torch.no_grad()
@@ -62,8 +74,8 @@ def inter_class_distance(embeddings: Any, labels: Any) -> float:
     samples, classes = as_pair(embeddings, labels)
     total, count = 0.0, 0
     for distance, same in pair_blocks(samples, classes):
-        other = distance[~same]
-        total, count = total + float(other.sum()), count + other.numel()
+        total += float(distance.masked_fill_(same, 0.0).sum())
+        count += same.numel() - int(same.sum())
     if count == 0:
         raise LabError("labels", "at least two classes", f"only class {int(classes[0])}")
     return total / count

@@ -14,7 +14,8 @@ from labkit.metrics.arrays import as_embeddings, as_labels
 from labkit.metrics.neighbours import NeighbourSearch
 from labkit.validation import check_number
 
-_BLOCK = 1 << 22  # distances that one thread holds at once
+_CACHED, _HELD = 1 << 18, 1 << 24  # distances that one thread holds at once: at ease in the cache, and at most
+_ROWS = 256  # queries that make a matrix product worth while, though they leave the cache
 
 
 def retrieval_metrics(
@@ -67,7 +68,7 @@ def retrieval_metrics(
     # Queries with like R side by side: a block then selects no more neighbours than its own classes need.
     counted = counted[np.argsort(relevant[counted], kind="stable")]
     search = NeighbourSearch(queries.cpu().numpy(), references.cpu().numpy(), exclude_self=alone)
-    blocks = _blocks(counted, relevant, len(classes))
+    blocks = _blocks(counted, len(classes), few=search.few)
 
     def score(rows: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         needed = max(int(relevant[rows].max()), *cutoffs)
@@ -75,8 +76,11 @@ def retrieval_metrics(
         return _scores(classes[nearest] == query_classes[rows, None], relevant[rows], cutoffs)
 
     # NumPy lets go of the interpreter while it sorts and multiplies. As many threads as torch is allowed.
-    with ThreadPoolExecutor(max(1, torch.get_num_threads())) as pool:
+    pool = ThreadPoolExecutor(torch.get_num_threads())
+    try:
         totals = np.sum(list(pool.map(score, blocks)), axis=0) / counted.size
+    finally:
+        pool.shutdown(cancel_futures=True)  # Ctrl-C waits for the blocks at work, not for those in the queue
     names = ["map_at_r", "p_at_1", "p_at_r", *(f"recall_at_{k}" for k in cutoffs)]
     result = dict(zip(names, totals.tolist(), strict=True))
     return {**result, "n_queries": counted.size, "n_skipped": len(query_classes) - counted.size}
@@ -100,11 +104,10 @@ def _relevant(query_classes: np.ndarray[Any, Any], classes: np.ndarray[Any, Any]
     return np.where(names[place] == query_classes, counts[place], 0)
 
 
-def _blocks(
-    rows: np.ndarray[Any, Any], relevant: np.ndarray[Any, Any], references: int
-) -> list[np.ndarray[Any, Any]]:
-    """Rows cut into blocks that fit the memory of a thread."""
-    step = max(1, _BLOCK // references)
+def _blocks(rows: np.ndarray[Any, Any], references: int, *, few: bool) -> list[np.ndarray[Any, Any]]:
+    """Rows cut into blocks: of a cacheful in few dimensions, else enough for the product to be fast."""
+    step = _CACHED // references if few else max(min(_ROWS, _HELD // references), 8 * _CACHED // references)
+    step = max(1, step)
     return [rows[i : i + step] for i in range(0, rows.size, step)]
 
 

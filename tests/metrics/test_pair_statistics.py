@@ -55,14 +55,20 @@ def test_inter_class_distance_equals_the_definition(rows):
 
 def test_each_pair_comes_once_in_whatever_blocks(monkeypatch):
     points, labels = random_rows()
-    expected = all_pairs(points.tolist(), labels.tolist())
+    low = points[:, :3].contiguous(), labels
+    assert sum(d.numel() for d, _ in pairs.pair_blocks(*low)) == 60 * 59 // 2
+    assert torch.cat([d for d, _ in pairs.pair_blocks(*low)]).sort().values.tolist() == pytest.approx(
+        sorted(d for d, _ in all_pairs(low[0].tolist(), labels.tolist())), rel=1e-9
+    )
+    expected = sorted(all_pairs(points.tolist(), labels.tolist()))
     for block, direct in ((1, 1 << 40), (500, 1 << 40), (1 << 20, 1 << 40), (500, 0), (1 << 20, 0)):
         monkeypatch.setattr(pairs, "_BLOCK", block)
         monkeypatch.setattr(pairs, "_DIRECT", direct)
         parts = list(pairs.pair_blocks(points, labels))
         distance, same = (torch.cat(column) for column in zip(*parts, strict=True))
+        distance, order = distance.sort()
         assert distance.tolist() == pytest.approx([d for d, _ in expected], rel=1e-9)
-        assert same.tolist() == [s for _, s in expected]
+        assert same[order].tolist() == [s for _, s in expected]
 
 
 def test_products_far_from_the_origin_keep_small_distances(monkeypatch):

@@ -154,7 +154,8 @@ def test_scale_does_not_matter(scale, size):
 def test_one_row_at_a_time_gives_the_same(monkeypatch):
     points, labels = blobs(120, 24, 9, spread=2.0)
     whole = retrieval_metrics(points, labels)
-    monkeypatch.setattr(retrieval_module, "_BLOCK", 1)
+    monkeypatch.setattr(retrieval_module, "_CACHED", 1)
+    monkeypatch.setattr(retrieval_module, "_ROWS", 1)
     monkeypatch.setattr(neighbours, "_GATHER", 50)
     same(retrieval_metrics(points, labels), whole)
 
