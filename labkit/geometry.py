@@ -1,7 +1,4 @@
-"""The geometry under every loss and metric: the two normalisations, and distances that stay exact for close points.
-
-Shapes: rows are points, so (n, D) holds n points. Everything is differentiable once.
-"""
+"""The geometry under every loss and metric: two normalisations, and distances exact for close points; rows are points."""
 
 from __future__ import annotations
 
@@ -12,7 +9,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from labkit.errors import LabError
-from labkit.validation import check_choice, check_embeddings, describe
+from labkit.validation import check_choice, check_embeddings, check_finite, describe
 
 NORMALIZATIONS = ("lipschitz", "l2")
 DIRECT_WIDTH = 16  # up to this many columns every difference is formed; beyond, a matrix product is many times faster
@@ -31,10 +28,7 @@ def check_normalize(kind: str | None) -> None:
 
 
 def normalize_rows(x: Tensor, kind: str | None) -> tuple[Tensor, Tensor | None]:
-    """Normalised rows of `x` (n, D) and their lengths before it (n, 1); no copy and no lengths when `kind` is None.
-
-    A row of zeros stays zero under both kinds.
-    """
+    """Normalised rows of `x` (n, D) and their lengths before it (n, 1); `x` itself and no lengths when `kind` is None."""
     if kind is None:
         return x, None
     lengths = torch.linalg.vector_norm(x, dim=-1, keepdim=True)
@@ -51,7 +45,7 @@ def normalize_gradient_(gradient: Tensor, unit: Tensor, lengths: Tensor | None, 
     """
     if kind is None or lengths is None:
         return gradient
-    along = (gradient * unit).sum(dim=-1, keepdim=True)
+    along = torch.linalg.vecdot(gradient, unit).unsqueeze(-1)
     if kind == "lipschitz":
         return gradient.addcmul_(along * (lengths > 1), unit, value=-1).div_(lengths.clamp(min=1.0))
     gradient.addcmul_(along, unit, value=-1).div_(lengths.clamp(min=torch.finfo(unit.dtype).tiny))
@@ -114,12 +108,7 @@ def lipschitz_normalize(x: Tensor) -> Tensor:
 
 
 def l2_normalize(x: Tensor) -> Tensor:
-    """Scale each vector of `x` (..., D) to length 1; a zero vector stays zero and gets a zero gradient.
-
-    Raises
-    ------
-    LabError : `x` is not a floating tensor.
-    """
+    """Scale each vector of `x` (..., D) to length 1; a zero vector stays zero. Raises as `lipschitz_normalize`."""
     return normalize(x, "l2")
 
 
@@ -130,59 +119,78 @@ class DistanceBlock:
     product, but subtracts nearly equal numbers where points are close (float32 loses most digits at 1e-4 apart):
     such pairs are found and recomputed from their differences, both here and in the gradient.
 
-    Attributes
+    Parameters
     ----------
-    values : (r, m) distances.
+    x, y : the points.
+    own : column of the first row's own point where x are consecutive rows of y, else None. These distances are 0.
+    y_squared : (m,) squared lengths of y, for a caller with many blocks.
+
+    `values` (r, m) are the distances.
     """
 
-    def __init__(self, x: Tensor, y: Tensor) -> None:
+    def __init__(self, x: Tensor, y: Tensor, own: int | None = None, y_squared: Tensor | None = None) -> None:
         self.x, self.y = x, y
         self.values: Tensor
+        self.close: tuple[Tensor, Tensor] | None = None
         self.direct = x.shape[1] <= DIRECT_WIDTH
         if self.direct:
-            self.differences = x.T.unsqueeze(2) - y.T.unsqueeze(1)  # (D, r, m)
+            # (D, r, m), laid out so: sums over D then run along the rows of y
+            self.differences = x.T.contiguous().unsqueeze(2) - y.T.contiguous().unsqueeze(1)
             self.values = torch.linalg.vector_norm(self.differences, dim=0)
             return
-        x_squared, y_squared = x.square().sum(dim=1), y.square().sum(dim=1)
+        if y_squared is None:
+            y_squared = squared_lengths(y)
+        x_squared = squared_lengths(x) if own is None else y_squared[own : own + len(x)]
         squared = torch.addmm(y_squared, x, y.T, alpha=-2).add_(x_squared.unsqueeze(1))
-        too_close = 8192 * torch.finfo(x.dtype).eps * (x_squared.max() + y_squared.max())
-        self.close = (squared < too_close).nonzero(as_tuple=True)
+        near = squared < 8192 * torch.finfo(x.dtype).eps * (x_squared.max() + y_squared.max())
+        if own is not None:
+            squared.diagonal(own).zero_()
+            near.diagonal(own).fill_(False)
         self.values = squared.clamp_(min=0.0).sqrt_()
-        self.close_values = squared.new_empty(len(self.close[0]))
-        for part in _parts(len(self.close_values)):
-            self.close_values[part] = torch.linalg.vector_norm(self._close_differences(part), dim=1)
-        self.values[self.close] = self.close_values
-
-    def _close_differences(self, part: slice) -> Tensor:
-        return self.x[self.close[0][part]] - self.y[self.close[1][part]]
+        rows, columns = near.nonzero(as_tuple=True)
+        if len(rows) > 0:
+            self.close = rows, columns
+            self.close_values = squared.new_empty(len(rows))
+            for part in _parts(len(rows)):
+                self.close_values[part] = torch.linalg.vector_norm(x[rows[part]] - y[columns[part]], dim=1)
+            self.values[self.close] = self.close_values
 
     def add_gradients(self, slopes: Tensor, grad_x: Tensor | None, grad_y: Tensor | None) -> None:
         """Add to grad_x (r, D) and grad_y (m, D) what `slopes` (r, m), overwritten, say of each distance.
 
         Each pair pulls along (x − y) / d; two identical points have no direction and pull nowhere.
         """
-        tiny = torch.finfo(slopes.dtype).tiny
+        least = torch.finfo(slopes.dtype).tiny ** 0.5  # far below any distance, yet slopes / least stays finite
         if self.direct:
-            pulls = self.differences * slopes.div_(self.values.clamp(min=tiny))
+            pulls = self.differences * slopes.div_(self.values.clamp(min=least))
             if grad_x is not None:
                 grad_x += pulls.sum(dim=2).T
             if grad_y is not None:
                 grad_y -= pulls.sum(dim=1).T
             return
-        close_slopes = slopes[self.close]
-        slopes[self.close] = 0.0
-        weights = slopes.div_(self.values.clamp(min=tiny))
-        if grad_x is not None:
-            grad_x.addmm_(weights, self.y, alpha=-1).addcmul_(weights.sum(dim=1, keepdim=True), self.x)
-        if grad_y is not None:
-            grad_y.addmm_(weights.T, self.x, alpha=-1).addcmul_(weights.sum(dim=0).unsqueeze(1), self.y)
-        close_slopes /= self.close_values.clamp(min=tiny)
-        for part in _parts(len(close_slopes)):
-            pulls = self._close_differences(part).mul_(close_slopes[part].unsqueeze(1))
+        if self.close is not None:
+            self._add_close_gradients(slopes[self.close].div_(self.close_values.clamp(min=least)), grad_x, grad_y)
+            slopes[self.close] = 0.0
+        weights = slopes.div_(self.values.clamp(min=least))
+        for grad, w, x, y in ((grad_x, weights, self.x, self.y), (grad_y, weights.T, self.y, self.x)):
+            if grad is not None:
+                grad.addmm_(w, y, alpha=-1).addcmul_(w.sum(dim=1, keepdim=True), x)
+
+    def _add_close_gradients(self, weights: Tensor, grad_x: Tensor | None, grad_y: Tensor | None) -> None:
+        assert self.close is not None
+        rows, columns = self.close
+        for part in _parts(len(rows)):
+            pulls = (self.x[rows[part]] - self.y[columns[part]]).mul_(weights[part].unsqueeze(1))
             if grad_x is not None:
-                grad_x.index_add_(0, self.close[0][part], pulls)
+                grad_x.index_add_(0, rows[part], pulls)
             if grad_y is not None:
-                grad_y.index_add_(0, self.close[1][part], pulls, alpha=-1)
+                grad_y.index_add_(0, columns[part], pulls, alpha=-1)
+
+
+def squared_lengths(x: Tensor) -> Tensor:
+    """(n,) squared Euclidean lengths of the rows of x (n, D)."""
+    squares: Tensor = torch.linalg.vecdot(x, x)
+    return squares
 
 
 def _parts(n: int) -> list[slice]:
@@ -206,11 +214,12 @@ class _Distance(torch.autograd.Function):
 
 def _check_two(x: Tensor, y: Tensor | None) -> tuple[Tensor, Tensor]:
     x = check_embeddings("x", x)
-    y = x if y is None else check_embeddings("y", y)
+    y = x if y is None else check_embeddings("y", y, finite=False)
     if x.shape[1] != y.shape[1]:
         raise LabError("y", f"points as wide as x, shape (m, {x.shape[1]})", f"shape {tuple(y.shape)}")
     if x.device != y.device:
         raise LabError("y", f"a tensor on the device of x, {x.device}", f"device {y.device}", "Move it with .to().")
+    check_finite("y", y)
     dtype = torch.promote_types(at_least_float32(x).dtype, at_least_float32(y).dtype)
     return x.to(dtype), y.to(dtype)
 
@@ -236,11 +245,6 @@ def pairwise_distance(x: Tensor, y: Tensor | None = None) -> Tensor:
 
 
 def cosine_similarity(x: Tensor, y: Tensor | None = None) -> Tensor:
-    """Cosines (n, m) between the rows of x (n, D) and of y (m, D; x itself when None), each at least float32.
-
-    Raises
-    ------
-    LabError : as `pairwise_distance`.
-    """
+    """Cosines (n, m) between the rows of x (n, D) and of y (m, D; x itself when None); raises as `pairwise_distance`."""
     x, y = _check_two(x, y)
     return l2_normalize(x) @ l2_normalize(y).T

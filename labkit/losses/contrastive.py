@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import torch
-from torch import Tensor
 
 from labkit.losses.blocks import PairBlock
-from labkit.losses.pairs import PairLoss
+from labkit.losses.pairs import PairLoss, Sums, sum_and_count
 from labkit.validation import check_number
 
 
@@ -57,17 +56,17 @@ class ContrastiveLoss(PairLoss):
         check_number("pos_margin", self.pos_margin, low=0.0)
         check_number("neg_margin", self.neg_margin, low=0.0)
 
-    def sweep(self, block: PairBlock, want_slopes: bool, totals: list[float] | None) -> Tensor:
+    def sweep(self, block: PairBlock, want_slopes: bool, totals: Sums | None) -> Sums:
         positive = block.positive_values().sub_(self.pos_margin).clamp_(min=0.0)
         negative = block.negative_values(never=torch.inf).neg_().add_(self.neg_margin).clamp_(min=0.0)
-        sums = torch.stack([positive.sum(), positive.count_nonzero(), negative.sum(), negative.count_nonzero()])
+        sums = *sum_and_count(positive), *sum_and_count(negative)
         if want_slopes:
-            _, n_positive, _, n_negative = totals or sums.tolist()
+            _, n_positive, _, n_negative = totals or sums
             positive.sign_().div_(max(n_positive, 1.0))
             block.set_slopes(positive, negative.sign_().div_(-max(n_negative, 1.0)))
         return sums
 
-    def reduce(self, totals: list[float], n_anchors: int) -> tuple[float, float]:
+    def reduce(self, totals: Sums, n_anchors: int) -> tuple[float, float]:
         positive, n_positive, negative, n_negative = totals
         return positive / max(n_positive, 1.0) + negative / max(n_negative, 1.0), 1.0
 
@@ -105,13 +104,13 @@ class CosineContrastiveLoss(PairLoss):
     def check_parameters(self) -> None:
         check_number("margin", self.margin, low=-1.0, high=1.0)
 
-    def sweep(self, block: PairBlock, want_slopes: bool, totals: list[float] | None) -> Tensor:
+    def sweep(self, block: PairBlock, want_slopes: bool, totals: Sums | None) -> Sums:
         positive = block.positive_values().neg_().add_(1.0).clamp_(min=0.0)
         negative = block.negative_values(never=-torch.inf).sub_(self.margin).clamp_(min=0.0)
-        sums = (positive.sum() + negative.sum()).unsqueeze(0)
+        sums = (positive.sum().item() + negative.sum().item(),)
         if want_slopes:
             block.set_slopes(positive.sign_().neg_(), negative.sign_())
         return sums
 
-    def reduce(self, totals: list[float], n_anchors: int) -> tuple[float, float]:
+    def reduce(self, totals: Sums, n_anchors: int) -> tuple[float, float]:
         return totals[0] / n_anchors, 1.0 / n_anchors

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from labkit.losses.blocks import PairBlock
-from labkit.losses.pairs import PairLoss
+from labkit.losses.pairs import PairLoss, Sums
 from labkit.validation import check_number
 
 
@@ -57,7 +57,7 @@ class MultiSimilarityLoss(PairLoss):
         check_number("beta", self.beta, low=0.0, open_low=True)
         check_number("base", self.base)
 
-    def sweep(self, block: PairBlock, want_slopes: bool, totals: list[float] | None) -> Tensor:
+    def sweep(self, block: PairBlock, want_slopes: bool, totals: Sums | None) -> Sums:
         rows = block.positive_rows()
         positive = block.positive_values().sub_(self.base).mul_(-self.alpha)  # (P,) exponents
         highest = positive.new_zeros(len(block.values)).scatter_reduce_(0, rows, positive, "amax")
@@ -73,9 +73,9 @@ class MultiSimilarityLoss(PairLoss):
         if want_slopes:
             positive.div_((positive_sum + (-highest).exp_())[rows]).neg_()
             block.set_slopes(positive, negative.div_((negative_sum + (-top).exp_()).unsqueeze(1)))
-        return losses.sum().unsqueeze(0)
+        return (losses.sum().item(),)
 
-    def reduce(self, totals: list[float], n_anchors: int) -> tuple[float, float]:
+    def reduce(self, totals: Sums, n_anchors: int) -> tuple[float, float]:
         return totals[0] / n_anchors, 1.0 / n_anchors
 
 

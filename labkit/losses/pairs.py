@@ -8,6 +8,7 @@ kept for the backward pass: only the gradients of the two inputs are.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -22,6 +23,9 @@ from labkit.losses.base import BaseLoss
 from labkit.losses.batch import Batch
 from labkit.losses.blocks import Listed, PairBlock, Walk
 from labkit.validation import check_choice
+
+MANY_ANCHORS = 1024  # from which on it pays to leave out those without effect
+Sums = tuple[float, ...]  # what a loss adds up over all pairs
 
 
 class PairLoss(BaseLoss):
@@ -38,20 +42,21 @@ class PairLoss(BaseLoss):
     euclidean = False  # whether values are distances (else dot products)
     totals_before_slopes = False  # whether a slope depends on sums over all pairs
     triplets_as_they_are = False  # whether a miner's triplets are the terms, rather than two pairs each
+    needs_positives = False  # whether an anchor without positives is without effect, even on the reduction
     repeats = False  # whether a pair that a miner names twice counts twice
 
     def __init__(self, anchor: str, normalize: str | None) -> None:
         super().__init__(normalize)
         self.anchor = anchor
 
-    def sweep(self, block: PairBlock, want_slopes: bool, totals: list[float] | None) -> Tensor:
-        """Sums of this block, a 1-D tensor; with `want_slopes` also call `block.set_slopes`.
+    def sweep(self, block: PairBlock, want_slopes: bool, totals: Sums | None) -> Sums:
+        """Sums over this block; with `want_slopes` also call `block.set_slopes`.
 
         `totals` holds the sums over all blocks, or None where this block is the only one or they are not needed yet.
         """
         raise NotImplementedError
 
-    def reduce(self, totals: list[float], n_anchors: int) -> tuple[float, float]:
+    def reduce(self, totals: Sums, n_anchors: int) -> tuple[float, float]:
         """The loss from the sums over all blocks, and the factor that all slopes still need."""
         raise NotImplementedError
 
@@ -69,6 +74,10 @@ class PairLoss(BaseLoss):
         if swap and references is not None and reference_labels is not None:
             anchors, references, labels, reference_labels = references, anchors, reference_labels, labels
             listed = None if listed is None else listed.swapped()
+        if self.needs_positives and listed is None and reference_labels is not None and len(anchors) > MANY_ANCHORS:
+            keep = torch.isin(labels, reference_labels)
+            keep[0] = True  # an empty set of anchors would be a case of its own
+            anchors, labels = anchors[keep], labels[keep]
         return run_sweep(self, anchors, references, labels, reference_labels, listed)
 
 
@@ -96,45 +105,68 @@ class _Task:
     listed: Listed | None
     needs: tuple[bool, bool]
 
-
-class _Sweep(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, anchors: Tensor, references: Tensor | None, task: _Task) -> Tensor:
-        loss = task.loss
+    def solve(self, anchors: Tensor, references: Tensor | None) -> tuple[float, Tensor | None, Tensor | None]:
+        """The loss, and its gradients with respect to both inputs where they are needed."""
+        loss, want_slopes = self.loss, any(self.needs)
         within = references is None
-        a, a_lengths = normalize_rows(anchors, loss.normalize)
-        r, r_lengths = (a, a_lengths) if references is None else normalize_rows(references, loss.normalize)
-        grad_a = torch.zeros_like(a) if task.needs[0] else None
-        grad_r = grad_a if within else torch.zeros_like(r) if task.needs[1] else None
-        want_slopes = any(task.needs)
-
-        walk = Walk(a, r, task.labels, task.reference_labels, task.listed, within, loss.euclidean, loss.repeats)
+        r, r_lengths = normalize_rows(anchors if references is None else references, loss.normalize)
+        grad_a = torch.zeros_like(anchors) if self.needs[0] else None
+        grad_r = grad_a if within else torch.zeros_like(r) if self.needs[1] else None
+        walk = self._walk(r if within else anchors, r, within)
         totals = None
         if want_slopes and loss.totals_before_slopes and len(walk.starts) > 1:
-            totals = _add_up(loss.sweep(block, False, None) for _, _, block in walk)
-        sums = []
-        for rows, measured, block in walk:
-            sums.append(loss.sweep(block, want_slopes, totals))
-            if block.slopes is not None:
-                measured.add_gradients(block.slopes, None if grad_a is None else grad_a[rows], grad_r)
-        value, scale = loss.reduce(_add_up(sums), len(a))
+            totals = _add_up(loss.sweep(step.pairs, False, None) for step in walk)
+        sums = []  # plain numbers: on the processor cheaper than tensors of no dimension
+        for step in walk:
+            sums.append(loss.sweep(step.pairs, want_slopes, totals))
+            if step.pairs.slopes is not None:
+                grad = None if grad_a is None else grad_a[step.rows]
+                step.measured.add_gradients(step.pairs.slopes, grad, grad_r)
+                if grad is not None and not within:
+                    normalize_gradient_(grad, step.measured.x, step.lengths, loss.normalize)
+        value, scale = loss.reduce(_add_up(sums), len(anchors))
+        if grad_r is not None:
+            normalize_gradient_(grad_r, r, r_lengths, loss.normalize).mul_(scale)
+        if grad_a is not None and not within:
+            grad_a.mul_(scale)
+        return value, grad_a, None if within else grad_r
 
-        if grad_a is not None:
-            normalize_gradient_(grad_a.mul_(scale), a, a_lengths, loss.normalize)
-        if grad_r is not None and not within:
-            normalize_gradient_(grad_r.mul_(scale), r, r_lengths, loss.normalize)
-        ctx.save_for_backward(grad_a, None if within else grad_r)
+    def _walk(self, a: Tensor, r: Tensor, within: bool) -> Walk:
+        loss = self.loss
+        how = loss.normalize, loss.euclidean, loss.repeats
+        return Walk(a, r, self.labels, self.reference_labels, self.listed, within, *how)
+
+
+class _Sweep(torch.autograd.Function):
+    """The gradients are made with the loss and given away by the first backward pass, so that nothing is copied; a
+    second pass through a retained graph makes them again."""
+
+    @staticmethod
+    def forward(ctx: Any, anchors: Tensor, references: Tensor | None, task: _Task) -> Tensor:
+        value, *ctx.gradients = task.solve(anchors, references)
+        if not math.isfinite(value):
+            hint = "Choose normalize='lipschitz' or 'l2', or scale the embeddings down."
+            raise LabError("embeddings", "numbers small enough to be squared and added up", f"a loss of {value}", hint)
+        ctx.task = task
+        ctx.save_for_backward(anchors, references)
         return anchors.new_tensor(value)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, Tensor | None, None]:
-        grad_a, grad_r = (None if grad is None else grad * upstream for grad in ctx.saved_tensors)
+        anchors, references = ctx.saved_tensors
+        grad_a, grad_r = ctx.gradients or ctx.task.solve(anchors, references)[1:]
+        ctx.gradients = None
+        for grad in (grad_a, grad_r):
+            if grad is not None:
+                grad.mul_(upstream)
         return grad_a, grad_r, None
 
 
-def _add_up(sums: Iterable[Tensor]) -> list[float]:
-    stacked = list(sums)
-    total = stacked[0] if len(stacked) == 1 else torch.stack(stacked).sum(dim=0, dtype=torch.float64)
-    values: list[float] = total.tolist()
-    return values
+def _add_up(sums: Iterable[Sums]) -> Sums:
+    return tuple(math.fsum(column) for column in zip(*sums))
+
+
+def sum_and_count(costs: Tensor) -> tuple[float, float]:
+    """The sum of costs >= 0 and how many of them are above 0."""
+    return costs.sum().item(), costs.count_nonzero().item()

@@ -6,8 +6,11 @@ import torch
 from torch import Tensor
 
 from labkit.losses.blocks import PairBlock
-from labkit.losses.pairs import PairLoss
+from labkit.losses.pairs import PairLoss, Sums, sum_and_count
 from labkit.validation import check_number
+
+FEW_POSITIVES = 8  # for each anchor, up to which looking at every triplet is faster than sorting
+TRIPLETS_AT_ONCE = 1 << 20
 
 
 class TripletLoss(PairLoss):
@@ -41,6 +44,7 @@ class TripletLoss(PairLoss):
 
     euclidean = True
     triplets_as_they_are = True
+    needs_positives = True
 
     def __init__(self, margin: float = 0.1, anchor: str = "proxy", normalize: str | None = "lipschitz") -> None:
         super().__init__(anchor, normalize)
@@ -49,39 +53,56 @@ class TripletLoss(PairLoss):
     def check_parameters(self) -> None:
         check_number("margin", self.margin, low=0.0)
 
-    def sweep(self, block: PairBlock, want_slopes: bool, totals: list[float] | None) -> Tensor:
+    def sweep(self, block: PairBlock, want_slopes: bool, totals: Sums | None) -> Sums:
+        positive = block.positive_values().add_(self.margin)
         if block.aligned:
-            assert block.negative is not None
-            hinge = block.positive_values().sub_(block.negative_values(torch.inf)).add_(self.margin).clamp_(min=0.0)
-            sums = torch.stack([hinge.sum(), hinge.count_nonzero()])
+            hinge = positive.sub_(block.negative_values(torch.inf)).clamp_(min=0.0)
+            sums = sum_and_count(hinge)
             if want_slopes:
                 block.set_slopes(hinge.sign_(), -hinge)
             return sums
-        return self._sweep_all(block, want_slopes)
-
-    def _sweep_all(self, block: PairBlock, want_slopes: bool) -> Tensor:
-        """Every positive of an anchor with every negative of it."""
-        rows, positive = block.positive_rows(), block.positive_values().add_(self.margin)
-        per_row = torch.bincount(rows, minlength=len(block.values))
-        first = per_row.cumsum(0) - per_row
-        place = torch.arange(len(rows), device=rows.device) - first[rows]  # of each positive within its row
-        widest = int(per_row.max())
-        thresholds = positive.new_full((len(block.values), widest), torch.inf)
-        thresholds[rows, place] = positive
-        thresholds, order = thresholds.sort(dim=1)
-
-        negative = block.negative_matrix(never=torch.inf)
-        below = torch.searchsorted(thresholds, negative, right=True)  # (r, M) positives that each negative is clear of
-        clear = torch.zeros_like(thresholds[:, :1]).expand(-1, widest + 1).clone()
-        clear.scatter_add_(1, below, negative.new_ones(1, 1).expand_as(below))
-        active_negatives = clear.cumsum(dim=1)[:, :-1]  # (r, widest) of each threshold, in sorted order
-        active_negatives = active_negatives.scatter(1, order, active_negatives)[rows, place]  # (P,)
-        active_positives = (per_row.unsqueeze(1) - below).clamp_(min=0).to(negative.dtype)  # (r, M)
-        cost = (active_negatives * positive).sum() - (active_positives * block.values).sum()
+        rows, negative = block.positive_rows(), block.negative_matrix(never=torch.inf)
+        few = len(positive) <= FEW_POSITIVES * len(negative)
+        cost, by_positive, by_negative = (_enumerated if few else _counted)(rows, positive, negative)
+        n_active = by_positive.sum().item()
         if want_slopes:
-            block.set_slopes(active_negatives, active_positives.neg_())
-        return torch.stack([cost, active_negatives.sum()])
+            block.set_slopes(by_positive, by_negative.neg_())
+        return cost, n_active
 
-    def reduce(self, totals: list[float], n_anchors: int) -> tuple[float, float]:
+    def reduce(self, totals: Sums, n_anchors: int) -> tuple[float, float]:
         cost, n_active = totals
         return cost / max(n_active, 1.0), 1.0 / max(n_active, 1.0)
+
+
+def _enumerated(rows: Tensor, thresholds: Tensor, negative: Tensor) -> tuple[float, Tensor, Tensor]:
+    """Cost of all triplets, how many are active with each positive (P,), and with each negative (r, M).
+
+    A positive pair of row `rows[i]` is active with the negatives of its row that lie below `thresholds[i]`. Here each
+    triplet is looked at, a bounded number at a time.
+    """
+    cost, by_positive, by_negative = 0.0, torch.zeros_like(thresholds), torch.zeros_like(negative)
+    step = max(1, TRIPLETS_AT_ONCE // negative.shape[1])
+    for start in range(0, len(rows), step):
+        part = slice(start, start + step)
+        hinge = thresholds[part].unsqueeze(1).sub(negative[rows[part]]).clamp_(min=0.0)
+        cost += hinge.sum().item()
+        active = hinge.sign_()
+        torch.sum(active, dim=1, out=by_positive[part])
+        by_negative.index_add_(0, rows[part], active)
+    return cost, by_positive, by_negative
+
+
+def _counted(rows: Tensor, thresholds: Tensor, negative: Tensor) -> tuple[float, Tensor, Tensor]:
+    """The same from sorted thresholds, in M log P steps an anchor instead of M P."""
+    per_row = torch.bincount(rows, minlength=len(negative))
+    place = torch.arange(len(rows), device=rows.device) - (per_row.cumsum(0) - per_row)[rows]  # within its row
+    table = thresholds.new_full((len(negative), int(per_row.max())), torch.inf)
+    table[rows, place] = thresholds
+    table, order = table.sort(dim=1)
+    passed = torch.searchsorted(table, negative, right=True)  # (r, M) thresholds at or below each negative
+    clear = table.new_zeros(len(table), table.shape[1] + 1).scatter_add_(1, passed, torch.ones_like(negative))
+    below = clear.cumsum(dim=1)[:, :-1]  # negatives below each threshold, in sorted order
+    by_positive = torch.empty_like(table).scatter_(1, order, below)[rows, place]
+    by_negative = (per_row.unsqueeze(1) - passed).clamp_(min=0).to(negative.dtype)
+    spent = torch.where(by_negative > 0, negative, 0.0).mul_(by_negative).sum()
+    return ((by_positive * thresholds).sum() - spent).item(), by_positive, by_negative
