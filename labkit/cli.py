@@ -157,7 +157,9 @@ def lab(
 ) -> None:
     """Open JupyterLab on the notebooks."""
     path = find_notebook(notebook)
-    command = [sys.executable, "-m", "jupyterlab", f"--ServerApp.root_dir={path.parent}", str(path), *(options or [])]
+    # A default URL, rather than the file itself: so the address that is printed leads to the notebook as well.
+    where = [f"--ServerApp.root_dir={path.parent}", f"--LabApp.default_url=/lab/tree/{path.name}"]
+    command = [sys.executable, "-m", "jupyterlab", *where, *(options or [])]
     raise typer.Exit(subprocess.run(command, check=False).returncode)
 
 

@@ -168,10 +168,8 @@ def test_lab_opens_jupyter_on_the_notebook(run, monkeypatch, tmp_path):
         assert run("lab", *arguments)[0] == 7
         command = started.pop()
         assert command[:3] == [sys.executable, "-m", "jupyterlab"]
-        assert command[3:5] == [
-            f"--ServerApp.root_dir={tmp_path / 'notebooks'}",
-            str(tmp_path / "notebooks" / f"{name}.ipynb"),
-        ]
+        where = f"--ServerApp.root_dir={tmp_path / 'notebooks'}", f"--LabApp.default_url=/lab/tree/{name}.ipynb"
+        assert command[3:5] == list(where)
         assert command[5:] == list(arguments[1:])
     assert "Did you mean '00_start_here'" in refused(run("lab", "00_start"))
     monkeypatch.setattr("labkit.datasets.roots.checkout", lambda: None)
