@@ -23,8 +23,8 @@ class MultiSimilarityLoss(PairLoss):
     Parameters
     ----------
     alpha, beta : how sharply the hardest positives and negatives stand out, > 0. The paper's: (2, 40) on CUB and
-        In-shop, (14.35, 75.83) on Cars196, (8.49, 57.38) on SOP.
-    base : similarity around which both turn on; .5, .66 and .41 for these three. METHODS' λ has this name here.
+        SOP, (14.35, 75.83) on Cars196, (8.49, 57.38) on In-shop.
+    base : similarity around which both turn on, the paper's λ; .5, .66 and .41 for these three.
     anchor : "sample" (default) or "proxy", see `PairLoss`.
     normalize : "l2" (default), "lipschitz" or None, which make `s` a plain dot product.
 
