@@ -24,7 +24,8 @@ from labkit.report_page import Page, bare
 from labkit.report_sections import chip, looking_at, notice, settings, table
 
 POSITIONS = 1_800_000  # bytes of packed sample positions that a page may carry; more samples than that are thinned
-DRAWN = 3000  # samples per map: what a browser moves without effort
+MARKS = 4000  # samples in all maps together: what a browser moves without effort
+MOST = 3000  # samples per map
 
 
 def write_report(
@@ -107,7 +108,7 @@ def _player(page: Page, runs: Runs) -> str:
     classes: list[str] = []
     for index, (name, recording) in enumerate(runs.items()):
         frames = max(1, len(recording.steps) * len(runs))
-        film = Film(recording, min(DRAWN, max(100, POSITIONS // (4 * 4 // 3 * frames))))
+        film = Film(recording, min(MOST, MARKS // len(runs), max(100, 3 * POSITIONS // (16 * frames))))
         data.append(
             player_data(film, recording)
             | {"name": name, "color": run_line(index)["color"], "sheet": page.sheet(recording)}
@@ -116,12 +117,15 @@ def _player(page: Page, runs: Runs) -> str:
         bare(fig)
         page.block(f"map-figure-{index}", fig.to_json())
         classes = classes or film.names
-        note = f"<p class='why'>{escape(film.plane.note)}</p>" if film.plane.note else ""
+        notes = [film.plane.note] if film.plane.note else []
+        if len(film.rows) < recording.embeddings.shape[1]:
+            notes.append(f"{len(film.rows):,} of {recording.embeddings.shape[1]:,} samples drawn")
+        note = f"<div class='why'>{escape('; '.join(notes))}</div>" if notes else ""
         maps.append(
             f'<div class="map"><h3>{chip(name, index)}</h3>'
-            f'<div class="now" id="now-{index}">{escape(film.captions[0])}</div>{note}'
+            f'<div class="now" id="now-{index}">{escape(film.captions[0])}</div>'
             f'<div class="stage"><div class="plot" id="map-{index}" style="height:{fig.layout.height}px"></div>'
-            f'<div class="halo" id="halo-{index}"></div></div></div>'
+            f'<div class="halo" id="halo-{index}"></div></div>{note}</div>'
         )
     page.block("film", json.dumps({"runs": data, "classes": classes}))
     buttons = "".join(

@@ -68,6 +68,11 @@ def looking_at(runs: Runs) -> str:
             "(greedy K-Center), and train on. The dotted circle is the unit ball, into which all points are "
             "normalised.</p>"
         )
+    if any(r.proxies is not None and not findings.has_learned_proxies(r) for r in runs.values()):
+        text.append(
+            "<p>In a run with anchor samples the squares are pictures of the training set, "
+            "embedded afresh at every step, in the place of proxies that learn.</p>"
+        )
     text.append(
         "<p><b>MAP@R</b> (0 to 1): how well each held-out picture's nearest neighbours are of its own class. "
         "<b>Cover</b>: the distance from a "
@@ -147,8 +152,14 @@ def notice(runs: Runs) -> str:
         since = None if Moments.of(recording).several_problems else origin
         lines: list[tuple[str, str]] = []
         if recording.proxies is not None:
-            lines.append((findings.collapse(recording), "Proxies on one point say no more than a single proxy would."))
-            if str(recording.experiment.get("method", "ccp")) == "ccp" or len(recording.problems) > 1:
+            method = str(recording.experiment.get("method", "ccp"))
+            if (
+                method != "samples"
+            ):  # anchor samples are put where they are anew at every step: nothing draws them together
+                lines.append(
+                    (findings.collapse(recording), "Proxies on one point say no more than a single proxy would.")
+                )
+            if recording.experiment.get("method") == "ccp":
                 lines.append((findings.spread_again(recording), "Spread proxies speak for more of their class."))
             why = "The smaller, the better the proxies stand for all samples of their class."
             lines.append((findings.change(recording, "covering_q95", "The 95 % cover", since=since), why))

@@ -84,7 +84,7 @@ def test_two_full_runs_stay_under_the_limit() -> None:
         0, 256, (3000, 28, 28)
     )  # harder to compress than real ones
     runs = {name: replace(r, thumbnails=digits.astype(np.uint8)) for name, r in runs.items()}
-    assert len(report_html(runs).encode()) < 8_200_000
+    assert len(report_html(runs).encode()) < 8_000_000
 
 
 def decode(text: str, scale: float, shape: tuple[int, ...]) -> np.ndarray:
@@ -196,6 +196,21 @@ def test_a_run_without_proxies_speaks_of_none(runs: dict[str, Recording]) -> Non
     read = Reader(report_html(samples))
     assert "collapse" not in read.text and "Re-initialising" not in read.text
     assert "MAP@R rises by 35.0 points" in read.text
+
+
+def test_anchor_samples_are_not_called_proxies_that_collapse(runs: dict[str, Recording]) -> None:
+    anchors = replace(runs["CCP"], experiment=runs["CCP"].experiment | {"method": "samples"})
+    read = Reader(report_html(anchors))
+    assert "the squares are pictures of the training set" in read.text
+    assert "Proxies on one point" not in read.text and "Re-initialising" not in read.text
+    assert "The 95 % cover falls by" in read.text
+
+
+def test_samples_that_are_not_drawn_are_owned_up_to() -> None:
+    recording = make_recording(2, per_class=210, snapshots=5)
+    read = Reader(report_html({"a": recording, "b": recording}))
+    assert "2,000 of 2,100 samples drawn" in read.text
+    assert len(read.blocks["film"]["runs"][0]["rows"]) == 2000
 
 
 def test_many_dimensions_say_that_they_are_projected() -> None:

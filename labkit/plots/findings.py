@@ -48,6 +48,11 @@ class Moments:
         return self.first is not None and self.end is not None and self.first < self.end
 
 
+def has_learned_proxies(recording: RecordingLike) -> bool:
+    """Whether the proxies learn: not so in sample-based runs, whose anchors are embedded afresh at every step."""
+    return recording.proxies is not None and recording.experiment.get("method") != "samples"
+
+
 def _first_problem_spread(recording: RecordingLike) -> tuple[float, float] | None:
     """Proxy spread at the first and the last evaluation of the first problem; None where fewer than two are there."""
     moments = Moments.of(recording)
@@ -64,6 +69,8 @@ def collapse(recording: RecordingLike) -> str:
         return "Too few evaluations with proxies to say whether they collapse"
     start, end = spread
     span = f"from {number(start)} to {number(end)}"
+    if not has_learned_proxies(recording):
+        return f"Anchor samples, embedded afresh at every step: in the first problem their spread goes {span}"
     if end <= COLLAPSED * start:
         return f"Proxies collapse: within the first problem their spread falls {span}"
     if end < (1 - NOTICEABLE) * start:
@@ -75,7 +82,8 @@ def collapses(runs: Runs) -> str:
     """The same for one run or several, in one sentence."""
     if len(runs) == 1:
         return collapse(next(iter(runs.values())))
-    spreads = {name: s for name, recording in runs.items() if (s := _first_problem_spread(recording)) is not None}
+    learned = {name: recording for name, recording in runs.items() if has_learned_proxies(recording)}
+    spreads = {name: s for name, recording in learned.items() if (s := _first_problem_spread(recording)) is not None}
     if not spreads:
         return "Too few evaluations with proxies to say whether they collapse"
     collapsed = [name for name, (start, end) in spreads.items() if end <= COLLAPSED * start]

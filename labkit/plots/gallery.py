@@ -96,7 +96,7 @@ def problem_gallery(
             if trace.mode == "markers" and trace.marker.symbol == "y-down-open":
                 trace.update(marker_size=5, showlegend=False)
             elif trace.mode == "markers":
-                trace.update(marker_size=8, showlegend=index == 0, legendgroup=trace.name)
+                trace.update(marker_size=7, showlegend=index == 0, legendgroup=trace.name)
             fig.add_trace(trace, row=row, col=col)
         marks.square_axes(fig, film.extent, film.plane, row=row, col=col, bare=True)
     n = recording.embeddings.shape[1]
@@ -104,6 +104,9 @@ def problem_gallery(
         "cover: 95 % quantile of the distance from a sample to its class's nearest proxy",
         "E‖x − x⁻‖: mean distance between samples of different classes",
     ]
+    shown = sum(not picture.running for picture in pictures)
+    if shown < len(recording.problems):
+        notes.append(f"{shown} of {len(recording.problems)} problems")
     if len(film.rows) < n:
         notes.append(f"{len(film.rows):,} of {n:,} samples drawn")
     notes += [film.plane.note] if film.plane.note else []

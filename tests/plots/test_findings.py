@@ -58,6 +58,14 @@ def test_collapse_of_several_runs_names_those_that_did(ccp: Recording, single: R
     assert findings.collapses({"b": wide, "c": wide}).startswith("Proxies do not collapse")
 
 
+def test_anchor_samples_are_no_proxies_that_could_collapse(ccp: Recording, single: Recording) -> None:
+    anchors = replace(ccp, experiment=ccp.experiment | {"method": "samples"})
+    assert findings.collapse(anchors).startswith("Anchor samples")
+    assert findings.collapses({"a": single, "b": anchors}).endswith(
+        f"(spread, a: {single.metrics['proxy_spread'][0]:.3f} → {findings.number(single.metrics['proxy_spread'][-1])})"
+    )
+
+
 def test_spreading_again_is_claimed_only_when_it_happened(ccp: Recording, single: Recording) -> None:
     assert findings.spread_again(ccp).startswith("Re-initialising spreads the proxies")
     assert findings.spread_again(with_metric(ccp, proxy_spread=np.full(17, 0.01))).startswith(

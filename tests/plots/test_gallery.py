@@ -56,6 +56,7 @@ def test_many_problems_keep_the_first_and_the_last() -> None:
     recording = make_recording(16, snapshots=33, per_class=3)
     letters = [p.letter for p in pictures_of(recording, 5)]
     assert (letters[0], letters[-1], len(letters)) == ("(a)", "(b.15)", 5)
+    assert "5 of 16 problems" in problem_gallery(recording, most=5).layout.meta["subtitle"]
 
 
 def test_thinned_samples_are_said(ccp: Recording) -> None:
