@@ -1,6 +1,6 @@
 """Execute the notebooks in place and store their figures as PNG with alt text: `python notebooks/publish.py [NAME …]`.
 
-A reader without a kernel then sees pictures, and no notebook carries plotly's JSON. Needs the extra `images` and a
+`python notebooks/publish.py pictures` draws README's pictures from the recordings instead. A reader without a kernel then sees pictures, and no notebook carries plotly's JSON. Needs the extra `images` and a
 Chromium (or Chrome) that Kaleido finds; nothing in the tests does.
 """
 
@@ -59,8 +59,23 @@ def still(output: Any) -> Any:
     return output
 
 
+def pictures() -> None:
+    """README's pictures, from the recordings that come with labkit."""
+    from labkit.plots import problem_gallery, proxy_spread_over_time
+    from labkit.training import load_shipped
+
+    ccp, single = load_shipped("mnist-2d-ccp-seed0"), load_shipped("mnist-2d-proxy-seed0")
+    (HERE / "pictures").mkdir(exist_ok=True)
+    drawn = {"problems": problem_gallery(ccp), "spread": proxy_spread_over_time({"single problem": single, "CCP": ccp})}
+    for name, figure in drawn.items():
+        plotly.io.write_image(figure, HERE / "pictures" / f"{name}.png", scale=1.25)
+
+
 def main(names: list[str]) -> None:
     """Publish the named notebooks, or all."""
+    if names == ["pictures"]:
+        pictures()
+        return
     os.environ.setdefault("LABKIT_PROFILE", "quick")
     everything = sorted([*HERE.glob("*.ipynb"), *HERE.glob("solutions/*.ipynb")])
     for path in [p for p in everything if not names or p.stem in names]:
