@@ -64,19 +64,19 @@ def download(urls: Iterable[str], target: Path, content: Content, *, progress: b
                 problems.append(f"{url}: {failure}")
     except OSError as error:
         raise storage_error(target, error) from error
-    kept = partial.stat().st_size if partial.exists() else 0
+    kept = _kept(partial)
     hint = f"{kept:,} of {content.size:,} bytes are kept; run it again to go on from there." if kept else ""
     raise LabError(content.name, "a mirror that delivers it", "; ".join(problems) or "no mirror at all", hint)
 
 
 def _from_mirror(url: str, partial: Path, content: Content, progress: bool) -> None:
     """Bring `partial` to its full size with the right checksum, or say why this mirror could not."""
-    resumed = _kept(partial, content) > 0
+    resumed = _kept(partial) > 0
     while True:
-        before = _kept(partial, content)
+        before = _kept(partial)
         if before < content.size:
             trouble = _append(url, partial, content, progress)
-        after = _kept(partial, content)
+        after = _kept(partial)
         if after < content.size:
             # Broken off: ask the same mirror for the rest as long as each try brings something new.
             if after <= before:
@@ -95,7 +95,7 @@ def _append(url: str, partial: Path, content: Content, progress: bool) -> str:
     import requests
     from urllib3.exceptions import HTTPError
 
-    have = _kept(partial, content)
+    have = _kept(partial)
     # "identity": the file as it lies on the server's disk, not packed once more for the journey.
     headers = {"Accept-Encoding": "identity"} | ({"Range": f"bytes={have}-"} if have else {})
     try:
@@ -143,15 +143,9 @@ def _write(response: Response, partial: Path, start: int, content: Content, prog
             bar.update(len(piece))
 
 
-def _kept(partial: Path, content: Content) -> int:
-    """How many bytes of an earlier try can be built upon; one that is too long is dropped."""
-    if not partial.exists():
-        return 0
-    size = partial.stat().st_size
-    if size > content.size:
-        partial.unlink()
-        return 0
-    return size
+def _kept(partial: Path) -> int:
+    """How many bytes of an earlier try there are. Too many are wrong ones as well: the checksum finds them out."""
+    return partial.stat().st_size if partial.exists() else 0
 
 
 def _in_short(error: Exception) -> str:

@@ -63,6 +63,7 @@ def test_a_packed_file_that_is_there_is_not_fetched_again(tmp_path):
     [
         (gzip.compress(INSIDE + b"!"), "once unpacked"),
         (gzip.compress(INSIDE[:-1]), "34,999 other bytes"),
+        (gzip.compress(INSIDE[:-1] + b"?"), "35,000 other bytes"),
         (PACKED[:-20], "whole .gz archive"),
         (b"not packed at all", "whole .gz archive"),
         (PACKED[:40] + b"\xff\xff\xff" + PACKED[43:], "whole .gz archive"),
