@@ -45,11 +45,11 @@ def normalize_gradient_(gradient: Tensor, unit: Tensor, lengths: Tensor | None, 
     """
     if kind is None or lengths is None:
         return gradient
-    along = torch.linalg.vecdot(gradient, unit).unsqueeze(-1)
+    along = (gradient.unsqueeze(-2) @ unit.unsqueeze(-1)).squeeze(-1)  # (n, 1); makes no product of size (n, D)
     if kind == "lipschitz":
         return gradient.addcmul_(along * (lengths > 1), unit, value=-1).div_(lengths.clamp(min=1.0))
-    gradient.addcmul_(along, unit, value=-1).div_(lengths.clamp(min=torch.finfo(unit.dtype).tiny))
-    return gradient.mul_(lengths > 0)
+    gradient.addcmul_(along, unit, value=-1).mul_(lengths > 0)  # zeroed first: divided by tiny it could overflow
+    return gradient.div_(lengths.clamp(min=torch.finfo(unit.dtype).tiny))
 
 
 class _Normalize(torch.autograd.Function):
@@ -136,7 +136,7 @@ class DistanceBlock:
         if self.direct:
             # (D, r, m), laid out so: sums over D then run along the rows of y
             self.differences = x.T.contiguous().unsqueeze(2) - y.T.contiguous().unsqueeze(1)
-            self.values = torch.linalg.vector_norm(self.differences, dim=0)
+            self.values = self.differences.square().sum(dim=0).sqrt_()  # a norm over the first dimension is slow
             return
         if y_squared is None:
             y_squared = squared_lengths(y)
@@ -189,8 +189,8 @@ class DistanceBlock:
 
 def squared_lengths(x: Tensor) -> Tensor:
     """(n,) squared Euclidean lengths of the rows of x (n, D)."""
-    squares: Tensor = torch.linalg.vecdot(x, x)
-    return squares
+    lengths: Tensor = torch.linalg.vector_norm(x, dim=1)
+    return lengths.square()
 
 
 def _parts(n: int) -> list[slice]:

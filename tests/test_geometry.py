@@ -48,10 +48,11 @@ def test_normalisation_gradient(kind):
 
 
 @pytest.mark.parametrize(("kind", "expected"), [("lipschitz", 1.0), ("l2", 0.0)])
-def test_gradient_at_zero_is_finite(kind, expected):
+@pytest.mark.parametrize("slope", [1.0, 20.0, 1e30])
+def test_gradient_at_zero_is_finite(kind, expected, slope):
     x = torch.zeros(2, 3, requires_grad=True)
-    normalize(x, kind).sum().backward()
-    assert torch.equal(x.grad, torch.full_like(x, expected))
+    (normalize(x, kind) * slope).sum().backward()
+    assert torch.equal(x.grad, torch.full_like(x, expected * slope))
 
 
 @pytest.mark.parametrize("width", WIDTHS)
