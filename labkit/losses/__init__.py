@@ -5,6 +5,7 @@ from labkit.losses.contrastive import ContrastiveLoss, CosineContrastiveLoss
 from labkit.losses.function import FunctionLoss
 from labkit.losses.multi_similarity import MultiSimilarityLoss
 from labkit.losses.pairs import PairLoss
+from labkit.losses.ranked_list import RankedListLoss
 from labkit.losses.triplet import TripletLoss
 
 __all__ = [
@@ -14,5 +15,6 @@ __all__ = [
     "FunctionLoss",
     "MultiSimilarityLoss",
     "PairLoss",
+    "RankedListLoss",
     "TripletLoss",
 ]

@@ -44,6 +44,7 @@ class PairLoss(BaseLoss):
     triplets_as_they_are = False  # whether a miner's triplets are the terms, rather than two pairs each
     needs_positives = False  # whether an anchor without positives is without effect, even on the reduction
     repeats = False  # whether a pair that a miner names twice counts twice
+    gallery_is_constant = False  # whether, within a batch, a pair moves its anchor only
 
     def __init__(self, anchor: str, normalize: str | None) -> None:
         super().__init__(normalize)
@@ -116,12 +117,13 @@ class _Task:
         totals = None
         if want_slopes and loss.totals_before_slopes and len(walk.starts) > 1:
             totals = _add_up(loss.sweep(step.pairs, False, None) for step in walk)
+        grad_others = None if within and loss.gallery_is_constant else grad_r
         sums = []  # plain numbers: on the processor cheaper than tensors of no dimension
         for step in walk:
             sums.append(loss.sweep(step.pairs, want_slopes, totals))
             if step.pairs.slopes is not None:
                 grad = None if grad_a is None else grad_a[step.rows]
-                step.measured.add_gradients(step.pairs.slopes, grad, grad_r)
+                step.measured.add_gradients(step.pairs.slopes, grad, grad_others)
                 if grad is not None and not within:
                     normalize_gradient_(grad, step.measured.x, step.lengths, loss.normalize)
         value, scale = loss.reduce(_add_up(sums), len(anchors))

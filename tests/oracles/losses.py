@@ -66,3 +66,20 @@ def multi_similarity(x, labels, references=None, reference_labels=None, *, alpha
         total += math.log1p(math.fsum(math.exp(-alpha * (dot(a[i], r[j]) - base)) for j in positives[i])) / alpha
         total += math.log1p(math.fsum(math.exp(beta * (dot(a[i], r[j]) - base)) for j in negatives[i])) / beta
     return total / len(a)
+
+
+def ranked_list(
+    x, labels, references=None, reference_labels=None, *, alpha, margin, temperature, weight=1.0, normalize
+):
+    """The weights by fractions of the largest, so that no temperature overflows."""
+    a, r, positives, negatives = sides(x, labels, references, reference_labels, normalize)
+    total = 0.0
+    for i in range(len(a)):
+        near = [math.dist(a[i], r[j]) - (alpha - margin) for j in positives[i]]
+        far = [alpha - math.dist(a[i], r[j]) for j in negatives[i]]
+        far = [cost for cost in far if cost > 0]
+        weights = [math.exp(temperature * (cost - max(far))) for cost in far]
+        total += active_mean(near)
+        if far:
+            total += weight * math.fsum(w * cost for w, cost in zip(weights, far)) / math.fsum(weights)
+    return total / len(a)
