@@ -155,7 +155,7 @@ class Walk:
         """First anchor of each block; the step is the height of a block."""
         direct = self.euclidean and self.anchors.shape[1] <= DIRECT_WIDTH  # forms D differences for each pair
         columns = self.anchors.shape[1]
-        width = max(len(self.references) * (columns if direct else 1), columns)
+        width = max(len(self.references) * (columns if direct else 1), 2 * columns)
         elements = BLOCK_ELEMENTS.get(self.anchors.device.type, BLOCK_ELEMENTS_ELSEWHERE)
         return range(0, len(self.anchors), max(1, elements // width))
 

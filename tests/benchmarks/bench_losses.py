@@ -14,7 +14,8 @@ import time
 from collections.abc import Callable
 
 import torch
-from pytorch_metric_learning import distances, losses as peer_losses, reducers
+from pytorch_metric_learning import distances, reducers
+from pytorch_metric_learning import losses as peer_losses
 from torch import Tensor
 
 from labkit import losses
@@ -65,10 +66,11 @@ def make_batch(n: int, width: int, seed: int = 0) -> tuple[Tensor, Tensor, Tenso
     return embeddings, labels, proxies, proxy_labels
 
 
-def peak_memory(work: Callable[[], object]) -> int:
-    """Largest number of bytes that tensors made by `work` held at one time."""
+def peak_memory(work: Callable[[], object], forget: Callable[[], object]) -> int:
+    """Largest number of bytes that tensors made by `work` held at one time; `forget` frees what it leaves."""
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True) as profile:
         work()
+        forget()
     events = [e for e in profile.profiler.kineto_results.events() if e.name() == "[memory]"]
     held = peak = 0
     for event in sorted(events, key=lambda e: e.start_ns()):
@@ -88,35 +90,39 @@ def compare(name: str, n: int, with_references: bool, seconds: float) -> None:
         return x / torch.linalg.vector_norm(x, dim=1, keepdim=True).clamp(min=1.0) if lipschitz else x
 
     def run_ours() -> Tensor:
-        embeddings.grad = proxies.grad = None
         rest = (None, proxies, proxy_labels) if with_references else ()
         value = ours(embeddings, labels, *rest)
         value.backward()
         return value.detach()
 
     def run_peer() -> Tensor:
-        embeddings.grad = proxies.grad = None
         x = normal(embeddings)
         if not with_references:
             value = peer(x, labels)
-        elif getattr(ours, "anchor") == "proxy":
+        elif ours.anchor == "proxy":
             value = peer(normal(proxies), proxy_labels, None, x, labels)
         else:
             value = peer(x, labels, None, normal(proxies), proxy_labels)
         value.backward()
         return value.detach()
 
-    values, gradients = [], []
+    def forget() -> None:
+        embeddings.grad = proxies.grad = None
+
+    values, gradients, memories = [], [], []
     for work in (run_ours, run_peer):
+        forget()
         values.append(work())
-        gradients.append(embeddings.grad.clone())
+        gradients.append(embeddings.grad)
+        forget()
+        memories.append(peak_memory(work, forget))
     torch.testing.assert_close(values[0], values[1], rtol=1e-3, atol=1e-5)
     torch.testing.assert_close(gradients[0], gradients[1], rtol=2e-2, atol=1e-5)
-    memories = [peak_memory(work) for work in (run_ours, run_peer)]
     times: list[list[float]] = [[], []]
     end = time.perf_counter() + seconds
     while time.perf_counter() < end or len(times[1]) < 3:
         for work, record in zip((run_ours, run_peer), times):
+            forget()
             start = time.perf_counter()
             work()
             record.append(time.perf_counter() - start)
