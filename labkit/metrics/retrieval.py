@@ -12,7 +12,10 @@ import torch
 from labkit.errors import LabError
 from labkit.metrics.arrays import as_embeddings, as_labels
 from labkit.metrics.neighbours import NeighbourSearch
+from labkit.metrics.symmetric import SymmetricSearch
 from labkit.validation import check_number
+
+Array = np.ndarray[Any, Any]
 
 _CACHED, _HELD = 1 << 18, 1 << 24  # distances that one thread holds at once: at ease in the cache, and at most
 _ROWS = 256  # queries that make a matrix product worth while, though they leave the cache
@@ -65,20 +68,22 @@ def retrieval_metrics(
     if counted.size == 0:
         raise LabError("query_labels", "a query with a reference of its class", "none: there is nothing to retrieve",
                        "Each class needs two samples, or one among the references.")
-    # Queries with like R side by side: a block then selects no more neighbours than its own classes need.
-    counted = counted[np.argsort(relevant[counted], kind="stable")]
+    wanted = np.where(relevant > 0, np.maximum(relevant, max(cutoffs)), 0).clip(max=len(classes) - int(alone))
     search = NeighbourSearch(queries.cpu().numpy(), references.cpu().numpy(), exclude_self=alone)
-    blocks = _blocks(counted, len(classes), few=search.few)
 
-    def score(rows: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-        needed = max(int(relevant[rows].max()), *cutoffs)
-        nearest = search.nearest(rows, min(needed, search.available))
+    def score(rows: Array, nearest: Array) -> Array:
         return _scores(classes[nearest] == query_classes[rows, None], relevant[rows], cutoffs)
 
     # NumPy lets go of the interpreter while it sorts and multiplies. As many threads as torch is allowed.
     pool = ThreadPoolExecutor(torch.get_num_threads())
     try:
-        totals = np.sum(list(pool.map(score, blocks)), axis=0) / counted.size
+        symmetric = SymmetricSearch(search, wanted) if SymmetricSearch.suits(search, wanted) else None
+        if symmetric and symmetric.sweep(pool):
+            sums = pool.map(lambda band: score(*symmetric.nearest(band)), symmetric.bands)
+        else:
+            blocks = _blocks(counted, wanted, len(classes), few=search.few)
+            sums = pool.map(lambda rows: score(rows, search.nearest(rows, int(wanted[rows].max()))), blocks)
+        totals = np.sum(list(sums), axis=0) / counted.size
     finally:
         pool.shutdown(cancel_futures=True)  # Ctrl-C waits for the blocks at work, not for those in the queue
     names = ["map_at_r", "p_at_1", "p_at_r", *(f"recall_at_{k}" for k in cutoffs)]
@@ -86,7 +91,7 @@ def retrieval_metrics(
     return {**result, "n_queries": counted.size, "n_skipped": len(query_classes) - counted.size}
 
 
-def _scores(right: np.ndarray[Any, Any], relevant: np.ndarray[Any, Any], ks: Sequence[int]) -> np.ndarray[Any, Any]:
+def _scores(right: Array, relevant: Array, ks: Sequence[int]) -> Array:
     """Sums over the queries of a block; `right` (b, width) in order of distance, `relevant` (b,) the R of each."""
     width = int(relevant.max())
     rank = np.arange(1, width + 1)
@@ -97,15 +102,17 @@ def _scores(right: np.ndarray[Any, Any], relevant: np.ndarray[Any, Any], ks: Seq
     return np.array(sums + [right[:, :k].any(1).sum() for k in ks], dtype=np.float64)
 
 
-def _relevant(query_classes: np.ndarray[Any, Any], classes: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+def _relevant(query_classes: Array, classes: Array) -> Array:
     """For each query the number of references of its class."""
     names, counts = np.unique(classes, return_counts=True)
     place = np.searchsorted(names, query_classes).clip(max=names.size - 1)
     return np.where(names[place] == query_classes, counts[place], 0)
 
 
-def _blocks(rows: np.ndarray[Any, Any], references: int, *, few: bool) -> list[np.ndarray[Any, Any]]:
+def _blocks(rows: Array, wanted: Array, references: int, *, few: bool) -> list[Array]:
     """Rows cut into blocks: of a cacheful in few dimensions, else enough for the product to be fast."""
+    # Queries that want about as many neighbours side by side: a block then selects no more than it needs.
+    rows = rows[np.argsort(wanted[rows], kind="stable")]
     step = _CACHED // references if few else max(min(_ROWS, _HELD // references), 8 * _CACHED // references)
     step = max(1, step)
     return [rows[i : i + step] for i in range(0, rows.size, step)]

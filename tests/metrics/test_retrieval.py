@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from pytorch_metric_learning.utils.accuracy_calculator import AccuracyCalculator
 
 from labkit.errors import LabError
-from labkit.metrics import neighbours, retrieval_metrics
+from labkit.metrics import neighbours, retrieval_metrics, symmetric
 from labkit.metrics import retrieval as retrieval_module
 from tests.oracles.metrics import retrieval
 
@@ -158,6 +158,49 @@ def test_one_row_at_a_time_gives_the_same(monkeypatch):
     monkeypatch.setattr(retrieval_module, "_ROWS", 1)
     monkeypatch.setattr(neighbours, "_GATHER", 50)
     same(retrieval_metrics(points, labels), whole)
+
+
+@pytest.fixture
+def swept(monkeypatch):
+    """Counts the sweeps over one set in itself, and lets them begin with small sets."""
+    sweeps = []
+    original = symmetric.SymmetricSearch.sweep
+
+    def sweep(self, pool):
+        sweeps.append(original(self, pool))
+        return sweeps[-1]
+
+    monkeypatch.setattr(symmetric.SymmetricSearch, "sweep", sweep)
+    monkeypatch.setattr(symmetric, "_FEWEST", 200)
+    return sweeps
+
+
+def plain(points, labels, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr(symmetric.SymmetricSearch, "suits", staticmethod(lambda *_: False))
+        return retrieval_metrics(points, labels)
+
+
+@pytest.mark.parametrize("kind", ["overlapping", "collapsed classes", "whole numbers", "far from the origin", "singles"])
+def test_the_sweep_of_one_set_equals_the_search_by_query(kind, swept, monkeypatch):
+    points, labels = blobs(403, 24, 100, spread=2.0)
+    if kind == "collapsed classes":
+        points = points[labels]
+    elif kind == "whole numbers":
+        points = points.round()
+    elif kind == "far from the origin":
+        points = points + 30
+    elif kind == "singles":
+        labels[:200] = torch.arange(1000, 1200)
+    same(retrieval_metrics(points, labels), plain(points, labels, monkeypatch))
+    assert swept == [True]
+
+
+def test_the_sweep_gives_way_where_candidates_are_too_many(swept, monkeypatch):
+    monkeypatch.setattr(symmetric, "_CANDIDATES", 40_000)
+    points, labels = torch.full((403, 24), 0.3), torch.arange(403) % 100
+    same(retrieval_metrics(points, labels), retrieval([[0.0]] * 403, labels.tolist()))
+    assert swept == [False]
 
 
 def test_classes_of_very_different_size():
