@@ -1,6 +1,7 @@
 """The command line as its user meets it: what it prints, its exit code, and never a traceback for a mistake."""
 
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -203,6 +204,10 @@ def test_train_resume_and_report(run, tmp_path):
     code, out, _ = run("report", folder)
     assert code == 0 and out == f"Report: {folder / 'report.html'}\n"
     assert "<html" in (folder / "report.html").read_text(encoding="utf-8")
+    shutil.copytree(folder, tmp_path / "again" / folder.name)
+    assert run("report", f"runs/{folder.name}", f"again/{folder.name}", "--out", "both.html")[0] == 0
+    page = (tmp_path / "both.html").read_text(encoding="utf-8")
+    assert f"runs/{folder.name}" in page and f"again/{folder.name}" in page, "two runs of one name are told apart"
 
 
 def test_train_refuses(run):
@@ -323,3 +328,5 @@ def test_the_table_of_a_partial_run_begins_with_the_untrained_network():
     assert "untrained" in rows[-1][0]
     assert ["proxy spread", "1", "1.01"] in rows
     assert not any("test digits" in row[0] for row in rows)
+    rows = cells(summary({"poc-proxy": recording([0, 10, 30], [30])}))
+    assert rows[1] == ["step 0", "step 30"], "the end of the only problem is no turning point"
