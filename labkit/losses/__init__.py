@@ -3,6 +3,7 @@
 from labkit.losses.base import BaseLoss
 from labkit.losses.contrastive import ContrastiveLoss, CosineContrastiveLoss
 from labkit.losses.function import FunctionLoss
+from labkit.losses.memory import CrossBatchMemory
 from labkit.losses.multi_similarity import MultiSimilarityLoss
 from labkit.losses.pairs import PairLoss
 from labkit.losses.ranked_list import RankedListLoss
@@ -12,6 +13,7 @@ __all__ = [
     "BaseLoss",
     "ContrastiveLoss",
     "CosineContrastiveLoss",
+    "CrossBatchMemory",
     "FunctionLoss",
     "MultiSimilarityLoss",
     "PairLoss",

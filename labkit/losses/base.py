@@ -65,8 +65,11 @@ class BaseLoss(nn.Module):
         """
         check_normalize(self.normalize)
         self.check_parameters()
-        batch = check_batch(embeddings, labels, indices_tuple, ref_emb, ref_labels)
-        device = embeddings.device.type
+        return self.evaluate(check_batch(embeddings, labels, indices_tuple, ref_emb, ref_labels))
+
+    def evaluate(self, batch: Batch) -> Tensor:
+        """The loss of a batch that needs no more checks, in full precision also under autocast."""
+        device = batch.embeddings.device.type
         full_precision: Any = contextlib.nullcontext()
         if torch.is_autocast_enabled(device):
             full_precision = torch.autocast(device, enabled=False)

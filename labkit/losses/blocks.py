@@ -72,6 +72,7 @@ class PairBlock:
     negative : (Q,) likewise, or None where every pair is negative that is neither positive nor a self-pair.
     self_pairs : column of the first anchor's own pair, or None where there are no self-pairs.
     aligned : whether `positive` and `negative` are the two sides of triplets, entry by entry.
+    excluded : indices into the flattened values of pairs that are neither positive nor negative, or None.
     slopes : (r, M) derivative of the loss by each value, once `set_slopes` has been called.
     """
 
@@ -82,9 +83,10 @@ class PairBlock:
         negative: Tensor | None = None,
         self_pairs: int | None = None,
         aligned: bool = False,
+        excluded: Tensor | None = None,
     ) -> None:
         self.values, self.positive, self.negative = values, positive, negative
-        self.self_pairs, self.aligned = self_pairs, aligned
+        self.self_pairs, self.aligned, self.excluded = self_pairs, aligned, excluded
         self.slopes: Tensor | None = None
 
     def positive_values(self) -> Tensor:
@@ -109,6 +111,8 @@ class PairBlock:
         matrix.view(-1)[self.positive] = never
         if self.self_pairs is not None:
             matrix.diagonal(self.self_pairs).fill_(never)
+        if self.excluded is not None:
+            matrix.view(-1)[self.excluded] = never
         return matrix
 
     def set_slopes(self, positive: Tensor, negative: Tensor) -> None:
@@ -137,7 +141,8 @@ class Walk:
     """Iterates over blocks of the pairs of anchors (N, D) and references (M, D).
 
     The references are normalised; so are the anchors where they are the same (`within`), else each block of them is
-    on the way, `normalize` saying how. `repeats`: a pair listed twice counts twice.
+    on the way, `normalize` saying how. `repeats`: a pair listed twice counts twice. `excluded`: ascending indices into
+    the flattened (N, M) pairs, left out where none are listed.
     """
 
     anchors: Tensor
@@ -145,6 +150,7 @@ class Walk:
     labels: Tensor
     reference_labels: Tensor
     listed: Listed | None
+    excluded: Tensor | None
     within: bool
     normalize: str | None
     euclidean: bool
@@ -179,8 +185,14 @@ class Walk:
         same = self.labels[rows].unsqueeze(1) == self.reference_labels
         if self.within:
             same.diagonal(rows.start).fill_(False)
+        excluded = None
+        if self.excluded is not None:
+            first = rows.start * values.shape[1]
+            ends = self.excluded.new_tensor([first, first + values.numel()])
+            excluded = self.excluded[slice(*torch.searchsorted(self.excluded, ends).tolist())] - first
+            same.view(-1)[excluded] = False
         positive = same.view(-1).nonzero().squeeze(1)
-        return PairBlock(values, positive, self_pairs=rows.start if self.within else None)
+        return PairBlock(values, positive, self_pairs=rows.start if self.within else None, excluded=excluded)
 
     def _listed(self, listed: Listed, rows: slice, values: Tensor) -> PairBlock:
         flat = []

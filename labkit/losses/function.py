@@ -21,8 +21,8 @@ class FunctionLoss(BaseLoss):
     Parameters
     ----------
     function : gets `values` (N, M), the distances or similarities of every embedding to every reference, and two
-        boolean (N, M) masks: `same` class and `different` class (a sample paired with itself is in neither). Returns a
-        0-d tensor. Autograd does the rest; a mean over no pairs is yours to guard.
+        boolean (N, M) masks: `same` class and `different` class (a sample paired with itself is in neither, nor is a
+        pair that a miner leaves out). Returns a 0-d tensor. Autograd does the rest; a mean over no pairs is yours to guard.
     on : "distance" (Euclidean) or "similarity" (cosine).
     normalize : "lipschitz", "l2" or None, before distances.
 
@@ -60,6 +60,8 @@ class FunctionLoss(BaseLoss):
         different = ~same
         if alone:
             same = same & ~torch.eye(len(values), dtype=torch.bool, device=values.device)
+        if batch.terms is not None:
+            same, different = (_named(pairs, values) for pairs in _sides(batch.terms))
         result = self.function(values, same, different)
         name = getattr(self.function, "__name__", "function")
         if not isinstance(result, Tensor) or result.ndim != 0:
@@ -68,3 +70,14 @@ class FunctionLoss(BaseLoss):
             hint = "A mean over no pairs is NaN: sum and divide by max(1, count)."
             raise LabError(name, "a finite loss returned", float(result), hint)
         return result
+
+
+def _sides(terms: tuple[Tensor, ...]) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]]:
+    """The pairs of the positives and of the negatives, from (a, p, n) or (a, p, a, n)."""
+    return (terms[0], terms[1]), (terms[-2] if len(terms) == 4 else terms[0], terms[-1])
+
+
+def _named(pairs: tuple[Tensor, Tensor], values: Tensor) -> Tensor:
+    mask = torch.zeros_like(values, dtype=torch.bool)
+    mask[pairs] = True
+    return mask

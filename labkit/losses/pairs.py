@@ -65,6 +65,7 @@ class PairLoss(BaseLoss):
         check_choice("anchor", self.anchor, ("proxy", "sample"))
         anchors, references = batch.embeddings, batch.references
         labels, reference_labels = batch.labels, batch.reference_labels
+        excluded = batch.excluded
         if references is None and len(anchors) == 1:
             expected = "at least two rows, or references in ref_emb"
             raise LabError("embeddings", expected, "one row", "One sample alone makes no pair.")
@@ -75,11 +76,15 @@ class PairLoss(BaseLoss):
         if swap and references is not None and reference_labels is not None:
             anchors, references, labels, reference_labels = references, anchors, reference_labels, labels
             listed = None if listed is None else listed.swapped()
+            excluded = None if excluded is None else excluded[::-1]
         if self.needs_positives and listed is None and reference_labels is not None and len(anchors) > MANY_ANCHORS:
             keep = torch.isin(labels, reference_labels)
             keep[0] = True  # an empty set of anchors would be a case of its own
             anchors, labels = anchors[keep], labels[keep]
-        return run_sweep(self, anchors, references, labels, reference_labels, listed)
+            if excluded is not None:
+                kept = keep[excluded[0]]
+                excluded = (keep.cumsum(0) - 1)[excluded[0][kept]], excluded[1][kept]
+        return run_sweep(self, anchors, references, labels, reference_labels, listed, excluded)
 
 
 def run_sweep(
@@ -89,11 +94,17 @@ def run_sweep(
     labels: Tensor,
     reference_labels: Tensor | None,
     listed: Listed | None = None,
+    excluded: tuple[Tensor, Tensor] | None = None,
 ) -> Tensor:
-    """The loss of all pairs, or of the `listed` ones, of anchors (N, D) and references (M, D; None: the anchors)."""
+    """The loss of all pairs, or of the `listed` ones, of anchors (N, D) and references (M, D; None: the anchors).
+
+    `excluded` pairs of (anchors, references) are left out of all.
+    """
     on = torch.is_grad_enabled()
     needs = (on and anchors.requires_grad, on and references is not None and references.requires_grad)
-    task = _Task(loss, labels, labels if reference_labels is None else reference_labels, listed, needs)
+    reference_labels = labels if reference_labels is None else reference_labels
+    flat = None if excluded is None else (excluded[0] * len(reference_labels) + excluded[1]).sort().values
+    task = _Task(loss, labels, reference_labels, listed, flat, needs)
     result: Tensor = _Sweep.apply(anchors, references, task)
     return result
 
@@ -104,6 +115,7 @@ class _Task:
     labels: Tensor
     reference_labels: Tensor
     listed: Listed | None
+    excluded: Tensor | None
     needs: tuple[bool, bool]
 
     def solve(self, anchors: Tensor, references: Tensor | None) -> tuple[float, Tensor | None, Tensor | None]:
@@ -136,7 +148,7 @@ class _Task:
     def _walk(self, a: Tensor, r: Tensor, within: bool) -> Walk:
         loss = self.loss
         how = loss.normalize, loss.euclidean, loss.repeats
-        return Walk(a, r, self.labels, self.reference_labels, self.listed, within, *how)
+        return Walk(a, r, self.labels, self.reference_labels, self.listed, self.excluded, within, *how)
 
 
 class _Sweep(torch.autograd.Function):

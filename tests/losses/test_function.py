@@ -68,3 +68,13 @@ def test_bad_functions_are_named(function, message):
 def test_bad_settings_are_named():
     with pytest.raises(LabError, match="on: expected one of"):
         FunctionLoss(contrastive, on="distances")(*data())
+
+
+def test_a_miner_s_pairs_and_triplets_are_the_masks():
+    x, labels = torch.rand(6, 3, generator=torch.Generator().manual_seed(0)), torch.tensor([0, 0, 0, 1, 1, 1])
+    loss = FunctionLoss(lambda values, same, different: values[same].sum() - 0.1 * values[different].sum())
+    d = torch.cdist(loss.normalized(x), loss.normalized(x))
+    a, p, b, n = (torch.tensor(index) for index in ([0, 3], [1, 4], [5, 5], [0, 2]))
+    torch.testing.assert_close(loss(x, labels, (a, p, b, n)), d[0, 1] + d[3, 4] - 0.1 * (d[5, 0] + d[5, 2]))
+    n = torch.tensor([3, 0])
+    torch.testing.assert_close(loss(x, labels, (a, p, n)), d[0, 1] + d[3, 4] - 0.1 * (d[0, 3] + d[3, 0]))

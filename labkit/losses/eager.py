@@ -1,0 +1,41 @@
+"""A value whose gradient is taken at once, so that what it was computed from may change before the backward pass."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+
+def with_gradient_now(compute: Callable[[Tensor], Tensor], x: Tensor, parameters: Iterable[Tensor] = ()) -> Tensor:
+    """The 0-d `compute(x)`, differentiated with respect to x and to `parameters` before this function returns.
+
+    No graph of `compute` outlives the call: the backward pass only scales the gradients that are there already.
+    """
+    if not torch.is_grad_enabled():
+        return compute(x)
+    leaf = x.detach().requires_grad_(x.requires_grad)
+    learnt = [p for p in parameters if p.requires_grad]
+    value = compute(leaf)
+    inputs = ([x] if x.requires_grad else []) + learnt
+    if not value.requires_grad or not inputs:
+        return value.detach()
+    wanted = ([leaf] if x.requires_grad else []) + learnt
+    gradients = torch.autograd.grad(value, wanted, allow_unused=True)
+    result: Tensor = _Known.apply(value.detach(), gradients, *inputs)
+    return result
+
+
+class _Known(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, value: Tensor, gradients: tuple[Tensor | None, ...], *inputs: Tensor) -> Tensor:
+        ctx.gradients = gradients
+        return value.clone()
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, ...]:
+        return None, None, *(None if g is None else g * upstream.to(g.dtype) for g in ctx.gradients)
