@@ -53,7 +53,7 @@ def still(output: Any) -> Any:
     figure = go.Figure({k: data[FIGURE][k] for k in ("data", "layout")}, skip_invalid=True)
     title = html.unescape(re.sub(r"<[^>]+>", " ", figure.layout.title.text or "figure"))
     alt = re.sub(r"\s+", " ", title).strip()
-    picture = base64.b64encode(plotly.io.to_image(figure, format="png", scale=1.25)).decode()
+    picture = base64.b64encode(plotly.io.to_image(figure, format="png", scale=1)).decode()
     output["data"] = {"image/png": picture, "text/plain": alt}
     output["metadata"] = {"image/png": {"alt": alt}}
     return output

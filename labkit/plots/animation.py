@@ -56,7 +56,7 @@ def animation(
     ]
     marks.square_axes(fig, film.extent, film.plane)
     name = str(recording.experiment.get("name", "run"))
-    notes = [f"{name}: proxies are squares, at a problem's end the next ones are rings"]
+    notes = [f"{name}: proxies are squares, at a problem's end (n▾ over the slider) the next ones are rings"]
     notes += [film.plane.note] if film.plane.note else []
     present(fig, findings.headline_of(recording), "; ".join(notes), width=size + 150, height=size + 70)
     fig.update_layout(
@@ -123,6 +123,6 @@ def _chapters(fig: Any, film: Film) -> None:
     last = max(len(film.steps) - 1, 1)
     for at, problem in sorted(film.closing.items()):
         fig.add_annotation(
-            text=f"end of {problem.index + 1} ▾", x=_LEFT + _LENGTH * at / last, y=_BELOW, xref="paper", yref="paper",
-            xanchor="right", xshift=8, yanchor="top", yshift=-24, showarrow=False, font={"size": 11, "color": "#555"},
+            text=f"{problem.index + 1}▾", x=_LEFT + _LENGTH * at / last, y=_BELOW, xref="paper", yref="paper",
+            xanchor="right", xshift=5, yanchor="top", yshift=-24, showarrow=False, font={"size": 11, "color": "#555"},
         )  # fmt: skip

@@ -47,7 +47,7 @@ def test_the_scrubber_names_problem_step_and_score(ccp: Recording) -> None:
     assert steps[4].label == "problem 1, step 400, MAP@R 0.688"  # the step at which a problem ends is its own
     assert steps[5].label.startswith("problem 2, step 500")
     assert [s.args[0][0] for s in steps] == [frame.name for frame in fig.frames]
-    assert [a.text for a in fig.layout.annotations] == [f"end of {i} ▾" for i in (1, 2, 3, 4)]
+    assert [a.text for a in fig.layout.annotations] == [f"{i}▾" for i in (1, 2, 3, 4)]
 
 
 def test_a_full_recording_stays_small() -> None:
