@@ -6,17 +6,27 @@ from labkit.losses.function import FunctionLoss
 from labkit.losses.memory import CrossBatchMemory
 from labkit.losses.multi_similarity import MultiSimilarityLoss
 from labkit.losses.pairs import PairLoss
+from labkit.losses.proxy_anchor import ProxyAnchorLoss
+from labkit.losses.proxy_base import BaseProxyLoss
+from labkit.losses.proxy_nca import ProxyNCALoss
 from labkit.losses.ranked_list import RankedListLoss
+from labkit.losses.regularizers import SparseCentersRegularizer
+from labkit.losses.soft_triple import SoftTripleLoss
 from labkit.losses.triplet import TripletLoss
 
 __all__ = [
     "BaseLoss",
+    "BaseProxyLoss",
     "ContrastiveLoss",
     "CosineContrastiveLoss",
     "CrossBatchMemory",
     "FunctionLoss",
     "MultiSimilarityLoss",
     "PairLoss",
+    "ProxyAnchorLoss",
+    "ProxyNCALoss",
     "RankedListLoss",
+    "SoftTripleLoss",
+    "SparseCentersRegularizer",
     "TripletLoss",
 ]

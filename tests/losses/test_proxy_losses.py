@@ -1,0 +1,255 @@
+"""The three losses that own proxies: by the definition, their gradients, and what they refuse."""
+
+import copy
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch.autograd import gradcheck
+from torch.func import functional_call
+
+from labkit.errors import LabError
+from labkit.losses import ProxyAnchorLoss, ProxyNCALoss, SoftTripleLoss, SparseCentersRegularizer
+from tests.oracles import proxy_losses as oracle
+
+C, D = 4, 3
+
+
+def soft_triple(per_class=2, **options):
+    return SoftTripleLoss(C, D, per_class, la=7.0, gamma=0.3, margin=0.1, **options)
+
+
+def nca(per_class=2, **options):
+    return ProxyNCALoss(C, D, per_class, temperature=0.4, **options)
+
+
+def anchor(per_class=2, **options):
+    return ProxyAnchorLoss(C, D, margin=0.2, alpha=5.0, proxies_per_class=per_class, **options)
+
+
+DEFINITIONS = {
+    soft_triple: (oracle.soft_triple, {"la": 7.0, "gamma": 0.3, "margin": 0.1}),
+    nca: (oracle.proxy_nca, {"temperature": 0.4}),
+    anchor: (oracle.proxy_anchor, {"margin": 0.2, "alpha": 5.0}),
+}
+every_loss = pytest.mark.parametrize("make", DEFINITIONS, ids=lambda make: make.__name__)
+
+
+def batch(n=9, seed=0, scale=1.0):
+    own = torch.Generator().manual_seed(seed)
+    x = (scale * torch.randn(n, D, generator=own, dtype=torch.float64)).requires_grad_()
+    return x, torch.randint(C, (n,), generator=own)
+
+
+def of(loss, seed=1):
+    """The loss in double, its proxies of mixed lengths, so that each normalisation does something else."""
+    own = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        loss.weight.copy_(0.8 * torch.randn(loss.weight.shape, generator=own))
+    return loss.double()
+
+
+def with_weight(loss, *arguments):
+    return lambda x, weight: functional_call(loss, {"weight": weight}, (x, *arguments))
+
+
+@every_loss
+@settings(max_examples=25, deadline=None)
+@given(
+    seed=st.integers(0, 10**6),
+    n=st.integers(1, 7),
+    per_class=st.integers(1, 3),
+    normalize=st.sampled_from(["lipschitz", "l2", None]),
+)
+def test_as_defined(make, seed, n, per_class, normalize):
+    loss = of(make(per_class, normalize=normalize), seed + 1)
+    x, labels = batch(n, seed)
+    by_definition, settings_ = DEFINITIONS[make]
+    arguments = x.tolist(), labels.tolist(), loss.weight.tolist(), per_class
+    expected = by_definition(*arguments, normalize=normalize, **settings_)
+    assert loss(x, labels).item() == pytest.approx(expected, rel=1e-9, abs=1e-12)
+
+
+@every_loss
+@pytest.mark.parametrize("per_class", [1, 3])
+@pytest.mark.parametrize("normalize", ["lipschitz", "l2", None])
+def test_gradients_by_finite_differences(make, per_class, normalize, monkeypatch):
+    monkeypatch.setattr("labkit.losses.similarity.NUMBERS_AT_ONCE", 8)  # several blocks
+    loss = of(make(per_class, normalize=normalize))
+    x, labels = batch()
+    assert gradcheck(with_weight(loss, labels), (x, loss.weight))
+    terms = torch.tensor([0, 3, 3]), torch.tensor([1, 3, 8]), torch.tensor([2, 4, 5])
+    assert gradcheck(with_weight(loss, labels, terms), (x, loss.weight))
+    assert gradcheck(lambda x, weight: functional_call(_Logits(loss), {"loss.weight": weight}, (x,)), (x, loss.weight))
+
+
+class _Logits(torch.nn.Module):
+    def __init__(self, loss):
+        super().__init__()
+        self.loss = loss
+
+    def forward(self, x):
+        return self.loss.get_logits(x)
+
+
+@every_loss
+def test_blocks_change_nothing(make, monkeypatch):
+    loss, (x, labels) = of(make()), batch()
+    whole = [loss(x, labels), *torch.autograd.grad(loss(x, labels), (x, loss.weight))]
+    monkeypatch.setattr("labkit.losses.similarity.NUMBERS_AT_ONCE", 1)
+    value = loss(x, labels)
+    torch.testing.assert_close([value, *torch.autograd.grad(value, (x, loss.weight))], whole)
+
+
+@every_loss
+def test_a_backward_pass_can_be_repeated(make):
+    loss, (x, labels) = of(make()), batch()
+    expected = torch.autograd.grad(loss(x, labels), (x, loss.weight))
+    value = 3 * loss(x, labels)
+    value.backward(retain_graph=True)
+    value.backward()
+    torch.testing.assert_close((x.grad, loss.weight.grad), tuple(6 * g for g in expected))
+    fixed = copy.deepcopy(loss).requires_grad_(False)
+    torch.testing.assert_close(torch.autograd.grad(fixed(x, labels), x)[0], expected[0])
+    torch.testing.assert_close(torch.autograd.grad(loss(x.detach(), labels), loss.weight)[0], expected[1])
+
+
+@every_loss
+@pytest.mark.parametrize("labels", [[2], [1, 1, 1], [0, 1, 2, 3]])
+def test_single_samples_and_single_classes(make, labels):
+    loss, (x, _) = of(make()), batch(len(labels))
+    value = loss(x, torch.tensor(labels))
+    by_definition, settings_ = DEFINITIONS[make]
+    expected = by_definition(x.tolist(), labels, loss.weight.tolist(), 2, **settings_)
+    assert value.item() == pytest.approx(expected)
+    gradients = torch.autograd.grad(value, (x, loss.weight))
+    assert all(g.isfinite().all() and g.any() for g in gradients)
+
+
+@every_loss
+@pytest.mark.parametrize("normalize", ["lipschitz", "l2", None])
+@pytest.mark.parametrize("kind", ["zero", "collapsed", "duplicated"])
+def test_degenerate_points_have_finite_gradients(make, normalize, kind):
+    loss = make(3, normalize=normalize, weight_regularizer=SparseCentersRegularizer(C, 3))
+    x, labels = torch.full((6, D), 0.5), torch.arange(6) % C
+    with torch.no_grad():
+        if kind == "zero":
+            x[:3] = 0.0
+            loss.weight[::2] = 0.0
+        elif kind == "collapsed":
+            loss.weight.copy_(torch.full((3 * C, D), 0.5))
+        else:
+            loss.weight.copy_(torch.eye(D).repeat(C, 1))
+    x.requires_grad_()
+    value = loss(x, labels)
+    assert value.isfinite()
+    assert all(g.isfinite().all() for g in torch.autograd.grad(value, (x, loss.weight)))
+
+
+EXTREMES = {
+    soft_triple: [{"la": 0.0}, {"la": 1e4}, {"gamma": 0.0}, {"gamma": 1e-30}, {"gamma": 1e30}, {"margin": 50.0}],
+    nca: [{"temperature": 1e-6}, {"temperature": 1000.0}],
+    anchor: [{"alpha": 1e5}, {"alpha": 1e-6}, {"margin": 30.0}],
+}
+
+
+@pytest.mark.parametrize(
+    ("make", "changes"), [(make, changes) for make, several in EXTREMES.items() for changes in several]
+)
+def test_extreme_settings_stay_finite_and_close_to_double(make, changes):
+    loss, (x, labels) = of(make(3)), batch()
+    for name, value in changes.items():
+        setattr(loss, name, value)
+    expected = loss(x, labels)
+    single, x = copy.deepcopy(loss).float(), x.detach().float().requires_grad_()
+    value = single(x, labels)
+    torch.testing.assert_close(value.double(), expected, rtol=1e-4, atol=1e-4)
+    assert all(g.isfinite().all() for g in torch.autograd.grad(value, (x, single.weight)))
+
+
+@every_loss
+def test_numbers_beyond_the_dtype_are_an_error_and_not_nan(make):
+    loss = make(normalize=None)
+    with torch.no_grad():
+        loss.weight.mul_(1e30)
+    with pytest.raises(LabError, match=r"a finite loss; got (nan|inf).*overflow torch.float32"):
+        loss(torch.full((2, D), 1e30), torch.tensor([0, 1]))
+    with torch.no_grad():
+        loss.weight[5, 1] = torch.nan
+    with pytest.raises(LabError, match=r"weight: expected finite numbers only; got 1 NaN.*\(5, 1\)"):
+        loss(torch.ones(2, D), torch.tensor([0, 1]))
+
+
+@every_loss
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_half_precision_and_autocast_compute_in_float32(make, dtype):
+    loss, (x, labels) = of(make()).float(), batch()
+    x = x.detach().to(dtype).requires_grad_()
+    expected = loss(x.float(), labels)
+    gradients = torch.autograd.grad(expected, (x, loss.weight))
+    value = loss(x, labels)
+    assert value.dtype == torch.float32
+    torch.testing.assert_close(value, expected)
+    with torch.autocast("cpu", dtype=dtype):
+        value, logits = loss(x, labels), loss.get_logits(x)
+        torch.testing.assert_close(torch.autograd.grad(value, (x, loss.weight)), gradients)
+    assert value.dtype == logits.dtype == torch.float32
+    torch.testing.assert_close(value, expected)
+    torch.testing.assert_close(logits, loss.get_logits(x))
+
+
+@every_loss
+def test_a_module_in_half_precision_is_widened(make):
+    loss, (x, labels) = of(make()).bfloat16(), batch()
+    value = loss(x.float(), labels)
+    torch.testing.assert_close(value, copy.deepcopy(loss).float()(x.float(), labels))
+    value.backward()
+    assert loss.weight.grad.dtype == torch.bfloat16
+
+
+@every_loss
+def test_a_miners_tuple_becomes_one_weight_per_sample(make):
+    x, labels = batch()
+    terms = torch.tensor([0, 3, 3]), torch.tensor([1, 3, 8]), torch.tensor([2, 4]), torch.tensor([5, 3])
+    weights = torch.tensor(oracle.sample_weights(terms, len(x)), dtype=torch.float64)
+    assert weights.tolist() == [0.25, 0.25, 0.25, 1.0, 0.25, 0.25, 0.0, 0.0, 0.25]
+    loss = of(make())
+    value = loss(x, labels, terms)
+    if make is anchor:
+        shifted = DEFINITIONS[anchor][1]
+        by_hand = oracle.proxy_anchor(x.tolist(), labels.tolist(), loss.weight.tolist(), 2, **shifted)
+        assert value.item() < by_hand  # each exponential counts exp(w − 1) <= 1 times; the peer's test has the value
+    else:
+        each = torch.stack([loss(x[i : i + 1], labels[i : i + 1]) for i in range(len(x))])
+        torch.testing.assert_close(value, (each * weights).mean())
+    nothing = torch.tensor([], dtype=torch.long)
+    torch.testing.assert_close(loss(x, labels, (nothing,) * 4), loss(x, labels))
+
+
+@every_loss
+def test_initialisation_from_a_generator_of_its_own(make):
+    before = torch.get_rng_state()
+    one, two = (make(generator=torch.Generator().manual_seed(3)).weight for _ in range(2))
+    assert torch.equal(one, two)
+    assert torch.equal(before, torch.get_rng_state())
+    assert not torch.equal(one, make(generator=torch.Generator().manual_seed(4)).weight)
+    torch.testing.assert_close(
+        make(weight_init_func=torch.nn.init.ones_).weight, torch.nn.Parameter(torch.ones(2 * C, D))
+    )
+
+
+@every_loss
+def test_state_and_copies(make):
+    loss, other, (x, labels) = make(), make(), batch()
+    other.load_state_dict(loss.state_dict())
+    assert list(loss.state_dict()) == ["weight"]
+    torch.testing.assert_close(other(x, labels), loss(x, labels))
+    torch.testing.assert_close(copy.deepcopy(loss)(x, labels), loss(x, labels))
+
+
+@every_loss
+def test_logits_of_the_nearest_class(make):
+    loss = make(weight_init_func=lambda weight: weight.copy_(torch.eye(C)[:, :D].repeat_interleave(2, 0)))
+    logits = loss.get_logits(torch.eye(D))
+    torch.testing.assert_close(logits, torch.eye(C)[:D])
