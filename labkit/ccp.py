@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from labkit.errors import LabError
 from labkit.geometry import l2_normalize, lipschitz_normalize
+from labkit.losses.proxy_base import owns_proxies
 from labkit.selection import greedy_k_center, random_selection
 from labkit.validation import check_choice, check_finite, check_number, describe
 
@@ -32,15 +33,16 @@ class AlternatingProjections(nn.Module):
 
     Parameters
     ----------
-    loss : any pair loss called as `loss(embeddings, labels, ref_emb=..., ref_labels=...)`, ours or
-        pytorch-metric-learning's.
+    loss : any pair loss called as `loss(embeddings, labels, ref_emb=..., ref_labels=...)`, ours or pytorch-metric-
+        learning's; or one that owns its proxies in `.weight` (C·K, D), such as `SoftTripleLoss`: no references then.
     num_classes, embedding_size : C and D.
-    proxies_per_class : K >= 1.
+    proxies_per_class : K >= 1. A loss that owns proxies has to agree with these three numbers.
     pool_size : b >= K, samples per class among which the next proxies are chosen.
     projection_weight : λ of equation 4.11, the pull towards the last problem's solution; acts from the second problem on.
     patience : evaluations without an improvement of more than 1e-5 that end a problem; None never ends one, which is
         the single proxy problem ("loss-proxy").
     pair_weight : weight of the loss over the batch's own pairs, added to the proxy term; the published code uses 0.1.
+        Only 0 for a loss that owns proxies, since it has no pairs.
     selection : "k_center" (Algorithm 2) or "random" (K random samples of the pool).
     restore_best : whether a new problem starts from the best weights of the last one instead of the newest.
     grace : evaluations at the start of each problem that patience does not count. The paper starts from a pretrained
@@ -48,7 +50,8 @@ class AlternatingProjections(nn.Module):
 
     Attributes
     ----------
-    proxies : (C, K, D) parameter, ρ; give it to the optimiser without weight decay.
+    proxies : (C, K, D), ρ; a parameter, or a view of the weight of a loss that owns proxies.
+    proxy_parameter : what the optimiser gets, without weight decay: `proxies`, or the loss's weight itself.
     problem : index t of the running problem, 0 for the first.
 
     Examples
@@ -58,8 +61,7 @@ class AlternatingProjections(nn.Module):
     >>> ccp = AlternatingProjections(ContrastiveLoss(), num_classes=3, embedding_size=2, proxies_per_class=2, pool_size=5)
     >>> ccp.initialize(torch.rand(3, 5, 2, generator=generator)).indices.shape
     torch.Size([3, 2])
-    >>> loss = ccp(torch.rand(6, 2, generator=generator), torch.tensor([0, 0, 1, 1, 2, 2]))
-    >>> bool(loss > 0)
+    >>> bool(ccp(torch.rand(6, 2, generator=generator), torch.tensor([0, 0, 1, 1, 2, 2])) > 0)
     True
     """
 
@@ -95,7 +97,9 @@ class AlternatingProjections(nn.Module):
         self.selection = check_choice("selection", selection, ("k_center", "random"))
         self.restore_best = restore_best
         self.grace = int(check_number("grace", grace, low=0, whole=True))
-        self.proxies = nn.Parameter(torch.zeros(num_classes, proxies_per_class, embedding_size))
+        self.owned = owns_proxies(loss, num_classes, embedding_size, proxies_per_class, self.pair_weight)
+        if not self.owned:
+            self.proxies = nn.Parameter(torch.zeros(num_classes, proxies_per_class, embedding_size))
         proxy_labels = torch.arange(num_classes).repeat_interleave(proxies_per_class)
         self.register_buffer("proxy_labels", proxy_labels, persistent=False)
         self.proxy_labels: Tensor
@@ -106,6 +110,18 @@ class AlternatingProjections(nn.Module):
         self.previous_weights: list[Tensor] | None = None  # θ_prev, beside the model's trainable parameters
         self._initialized = False
         self._model: list[nn.Module] = []  # a list, so that the model does not become a submodule
+
+    def __getattr__(self, name: str) -> Any:  # a view made afresh, since a kept one would go stale in .to()
+        if name == "proxies" and self.__dict__.get("owned"):
+            return self.proxy_parameter.view(self.num_classes, self.proxies_per_class, self.embedding_size)
+        return super().__getattr__(name)
+
+    @property
+    def proxy_parameter(self) -> nn.Parameter:
+        """The one parameter that holds the proxies."""
+        parameter = self.loss.weight if self.owned else self._parameters["proxies"]
+        assert isinstance(parameter, nn.Parameter)
+        return parameter
 
     def normalized(self, vectors: Tensor) -> Tensor:
         """Normalise (..., D) vectors as the loss does; the Lipschitz way (section 4.4) where the loss does not say."""
@@ -124,9 +140,9 @@ class AlternatingProjections(nn.Module):
         Parameters
         ----------
         embeddings : (n, D), labels : (n,) in 0 ... C - 1.
-        indices_tuple : a miner's result for the batch's own pairs; optional.
+        indices_tuple : a miner's result for the batch's own pairs, or for a loss that owns proxies; optional.
         anchors : (C, K, D) embeddings of the anchor samples themselves, with their gradient, in place of the proxies;
-            this is "sample-based" training, equation 4.9.
+            this is "sample-based" training, equation 4.9. Not for a loss that owns proxies.
         """
         if not self._initialized:
             raise LabError("AlternatingProjections", "initialize(pool) before the first call", "proxies not set yet")
@@ -134,6 +150,12 @@ class AlternatingProjections(nn.Module):
         if bool(out_of_range.any()):
             wrong = int(labels[out_of_range][0])
             raise LabError("labels", f"classes in 0 ... {self.num_classes - 1}", f"label {wrong}")
+        if self.owned:
+            if anchors is not None:
+                expected = f"None: {type(self.loss).__name__} owns its proxies"
+                raise LabError("anchors", expected, describe(anchors), "A pair loss takes anchors in their place.")
+            alone: Tensor = self.loss(embeddings, labels, indices_tuple)
+            return alone
         references = self.proxies if anchors is None else anchors
         flat = references.flatten(0, 1).to(torch.promote_types(embeddings.dtype, torch.float32))
         total: Tensor = self.loss(embeddings, labels, ref_emb=flat, ref_labels=self.proxy_labels)
@@ -173,12 +195,8 @@ class AlternatingProjections(nn.Module):
         valid = torch.ones(points.shape[:2], dtype=torch.bool, device=points.device) if mask is None else mask
         if int(valid.sum(dim=1).min()) < self.proxies_per_class:
             short = int(valid.sum(dim=1).argmin())
-            raise LabError(
-                "pool",
-                f"at least K = {self.proxies_per_class} samples of every class",
-                f"{int(valid[short].sum())} of class {short}",
-                "Draw more, or lower proxies_per_class.",
-            )
+            expected, got = f"at least K = {self.proxies_per_class} samples of every class", int(valid[short].sum())
+            raise LabError("pool", expected, f"{got} of class {short}", "Draw more, or lower proxies_per_class.")
         radii = None
         if self.selection == "random":
             indices = random_selection(valid, self.proxies_per_class, generator=generator)
@@ -188,11 +206,10 @@ class AlternatingProjections(nn.Module):
             else:
                 centres = self.normalized(self.best_proxies.to(points))
             indices, radii = greedy_k_center(points, self.proxies_per_class, initial=centres, mask=valid)
-        picked = points.gather(1, indices[:, :, None].expand(-1, -1, self.embedding_size))
-        self.proxies.copy_(picked)
+        self.proxies.copy_(points.gather(1, indices[:, :, None].expand(-1, -1, self.embedding_size)))
         self._initialized = True
         if optimizer is not None:
-            optimizer.state.pop(self.proxies, None)
+            optimizer.state.pop(self.proxy_parameter, None)
         return Choice(indices, radii)
 
     @torch.no_grad()
