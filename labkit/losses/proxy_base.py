@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from labkit.errors import LabError
-from labkit.geometry import at_least_float32
+from labkit.geometry import at_least_float32, check_normalize
 from labkit.losses.base import BaseLoss
 from labkit.losses.batch import Batch
 from labkit.losses.similarity import similarity
@@ -111,6 +111,7 @@ class BaseProxyLoss(BaseLoss):
         ------
         LabError : as for a call.
         """
+        check_normalize(self.normalize)
         self.check_parameters()
         x, weight = self._check_width(check_embeddings("embeddings", embeddings))
         with torch.autocast(x.device.type, enabled=False):

@@ -10,7 +10,7 @@ from torch.autograd.function import once_differentiable
 
 from labkit.errors import LabError
 from labkit.geometry import at_least_float32, normalize_gradient_, normalize_rows
-from labkit.validation import check_embeddings, check_number
+from labkit.validation import check_embeddings, check_finite, check_number
 
 NUMBERS_AT_ONCE = 1 << 17  # entries of the centres handled together, so that they stay in the cache
 
@@ -47,15 +47,17 @@ class SparseCentersRegularizer(nn.Module):
 
     def forward(self, weight: Tensor) -> Tensor:
         """The penalty, a 0-d tensor, of the centres `weight` (C·K, D), rows c·K ... (c + 1)·K − 1 those of class c."""
-        weight = check_embeddings("weight", weight)
+        weight = check_embeddings("weight", weight, finite=False)
         c, k = self.num_classes, self.centers_per_class
         if len(weight) != c * k:
             expected = f"num_classes · centers_per_class = {c} · {k} = {c * k} rows"
             raise LabError("weight", expected, f"shape {tuple(weight.shape)}")
         with torch.autocast(weight.device.type, enabled=False):
             centers = at_least_float32(weight).reshape(c, k, -1)
-            result: Tensor = _Spread.apply(centers)
-            return result / (c * max(1, k * (k - 1)))
+            result: Tensor = _Spread.apply(centers) / (c * max(1, k * (k - 1)))
+        if not bool(torch.isfinite(result)):
+            check_finite("weight", weight)
+        return result
 
 
 class _Spread(torch.autograd.Function):

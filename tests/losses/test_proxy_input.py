@@ -83,8 +83,12 @@ def test_wrong_options_are_named_when_built(make, changes, message):
     ],
 )
 def test_wrong_options_are_named_when_called(make, changes, message):
+    loss = make(**changes)
     with pytest.raises(LabError, match=message):
-        make(**changes)(torch.ones(3, D), torch.tensor([0, 1, 2]))
+        loss(torch.ones(3, D), torch.tensor([0, 1, 2]))
+    if "normalize" in changes:
+        with pytest.raises(LabError, match=message):
+            loss.get_logits(torch.ones(3, D))
 
 
 @pytest.mark.parametrize("name", ["num_classes", "embedding_size", "proxies_per_class"])
