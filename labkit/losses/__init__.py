@@ -8,6 +8,7 @@ from labkit.losses.multi_similarity import MultiSimilarityLoss
 from labkit.losses.pairs import PairLoss
 from labkit.losses.proxy_anchor import ProxyAnchorLoss
 from labkit.losses.proxy_base import BaseProxyLoss
+from labkit.losses.proxy_gml import ProxyGMLLoss
 from labkit.losses.proxy_nca import ProxyNCALoss
 from labkit.losses.ranked_list import RankedListLoss
 from labkit.losses.regularizers import SparseCentersRegularizer
@@ -24,6 +25,7 @@ __all__ = [
     "MultiSimilarityLoss",
     "PairLoss",
     "ProxyAnchorLoss",
+    "ProxyGMLLoss",
     "ProxyNCALoss",
     "RankedListLoss",
     "SoftTripleLoss",

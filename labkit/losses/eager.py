@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import torch
@@ -25,13 +25,18 @@ def with_gradient_now(compute: Callable[[Tensor], Tensor], x: Tensor, parameters
         return value.detach()
     wanted = ([leaf] if x.requires_grad else []) + learnt
     gradients = torch.autograd.grad(value, wanted, allow_unused=True)
-    result: Tensor = _Known.apply(value.detach(), gradients, *inputs)
+    return known(value.detach(), gradients, inputs)
+
+
+def known(value: Tensor, gradients: Sequence[Tensor | None], inputs: Sequence[Tensor]) -> Tensor:
+    """The 0-d `value`, whose gradients with respect to `inputs` are these."""
+    result: Tensor = _Known.apply(value, gradients, *inputs)
     return result
 
 
 class _Known(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, value: Tensor, gradients: tuple[Tensor | None, ...], *inputs: Tensor) -> Tensor:
+    def forward(ctx: Any, value: Tensor, gradients: Sequence[Tensor | None], *inputs: Tensor) -> Tensor:
         ctx.gradients = gradients
         return value.clone()
 

@@ -12,6 +12,7 @@ from labkit.geometry import at_least_float32
 from labkit.losses.batch import Batch
 from labkit.losses.eager import with_gradient_now
 from labkit.losses.pairs import PairLoss
+from labkit.losses.proxy_base import BaseProxyLoss
 from labkit.losses.queue import EmbeddingQueue, all_pairs_but, same_sample
 from labkit.validation import check_embeddings, check_labels, check_number, describe
 
@@ -55,15 +56,13 @@ class CrossBatchMemory(nn.Module):
 
     def __init__(self, loss: Callable[..., Any], embedding_size: int, memory_size: int, warmup_steps: int = 0) -> None:
         super().__init__()
-        if not callable(loss):
-            raise LabError("loss", "a pair loss, called as loss(embeddings, labels, …)", describe(loss))
+        if not callable(loss) or isinstance(loss, BaseProxyLoss):
+            got = type(loss).__name__ if callable(loss) else describe(loss)
+            raise LabError("loss", "a pair loss, which takes references", got)
         self.loss = loss
         self.memory = EmbeddingQueue(memory_size, embedding_size)
         self.warmup_steps = int(check_number("warmup_steps", warmup_steps, low=0, whole=True))
         self.steps = 0  # calls in training mode
-
-    def extra_repr(self) -> str:
-        return f"warmup_steps={self.warmup_steps}, steps={self.steps}"
 
     def get_extra_state(self) -> dict[str, int]:
         return {"steps": self.steps}

@@ -14,6 +14,7 @@ from labkit.losses import (
     CrossBatchMemory,
     FunctionLoss,
     MultiSimilarityLoss,
+    ProxyNCALoss,
     RankedListLoss,
     TripletLoss,
 )
@@ -264,7 +265,7 @@ def test_bad_input_is_named_and_leaves_the_memory_alone(case):
 
 @pytest.mark.parametrize(
     ("name", "arguments"),
-    [("loss", (None, 4, 4)), ("embedding_size", (ContrastiveLoss(), 0, 4)), ("memory_size", (ContrastiveLoss(), 4, 0)),
+    [("loss", (None, 4, 4)), ("loss", (ProxyNCALoss(3, 4), 4, 4)), ("embedding_size", (ContrastiveLoss(), 0, 4)), ("memory_size", (ContrastiveLoss(), 4, 0)),
      ("memory_size", (ContrastiveLoss(), 4, 2.5)), ("warmup_steps", (ContrastiveLoss(), 4, 4, -1))],
 )  # fmt: skip
 def test_bad_sizes_are_named(name, arguments):

@@ -58,6 +58,31 @@ def proxy_anchor(x, labels, proxies, per_class, *, margin, alpha, normalize="l2"
     return math.fsum(positive) / len(positive) + math.fsum(negative) / len(negative)
 
 
+def connected(row, label, classes, k, positive_mask):
+    """(similarity, class) of the k proxies chosen for one embedding: its own class's first, then by similarity."""
+    edges = [(dot(row, p), c) for c, own in enumerate(classes) for p in own]
+    return sorted(edges, key=lambda edge: (positive_mask and edge[1] == label, edge[0]), reverse=True)[:k]
+
+
+def softmax_loss(sums, label):
+    return math.log(math.fsum(math.exp(z) for z in sums.values())) - sums[label]
+
+
+def proxy_gml(x, labels, proxies, per_class, *, k, proxy_weight, positive_mask, mask_softmax, normalize="l2"):
+    x, classes = sides(x, proxies, per_class, normalize)
+    losses = []
+    for row, label in zip(x, labels, strict=True):
+        edges = connected(row, label, classes, k, positive_mask)
+        members = {label} | {c for _, c in edges} if mask_softmax else range(len(classes))
+        losses.append(softmax_loss({c: math.fsum(s for s, own in edges if own == c) for c in members}, label))
+    own = []
+    for label, members in enumerate(classes):
+        for p in members:
+            sums = {c: math.fsum(dot(p, q) for q in others) for c, others in enumerate(classes)}
+            own.append(softmax_loss(sums, label))
+    return math.fsum(losses) / len(losses) + proxy_weight * math.fsum(own) / len(own)
+
+
 def sample_weights(terms, n):
     """How often each sample is named, over the most often named."""
     counts = [sum(index.tolist().count(i) for index in terms) for i in range(n)]
