@@ -16,12 +16,13 @@ from labkit.plots.reading import Floats, RecordingLike, Runs, float_array, named
 
 # metric, its name on the axis, logarithmic
 STRIPS = (
-    ("map_at_r", "MAP@R", False),
-    ("covering_q95", "95 % cover<br>(distance)", False),
+    ("map_at_r", "MAP@R<br>(held out)", False),
+    ("covering_q95", "95 % cover<br>(distance)", True),
     ("proxy_spread", "proxy spread<br>(distance)", True),
     ("inter_class_distance", "inter-class<br>distance", False),
     ("loss", "loss", False),
 )
+MAP_TICKS = (0.0, 0.5, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995, 0.998, 0.999)
 SMALLEST = 1e-9  # a logarithmic axis has no zero: proxies that coincide are drawn here
 
 
@@ -91,7 +92,10 @@ def _mean_curve(classes: list[Floats]) -> Floats:
 
 
 def metric_strips(recordings: RecordingLike | Runs, *, title: str | None = None, width: int = 860) -> Any:
-    """Small panels over the training steps: MAP@R, 95 % cover, proxy spread (logarithmic), inter-class distance, loss.
+    """Small panels over the training steps: MAP@R, 95 % cover, proxy spread, inter-class distance, loss.
+
+    Cover and spread have logarithmic axes. MAP@R's is logarithmic in what is missing to 1, so that .98 and .99 are told
+    apart as clearly as .8 and .9.
 
     Dotted vertical lines: a proxy problem ends there, in its run's colour. Triangles at the top: something was changed
     by hand.
@@ -118,6 +122,8 @@ def metric_strips(recordings: RecordingLike | Runs, *, title: str | None = None,
         fig.update_yaxes(
             title_text=label, title_font_size=12, row=row, col=1, type="log" if logarithmic else "linear", nticks=5
         )
+        if key == "map_at_r":
+            _towards_one(fig, row)
         if logarithmic:
             fig.update_yaxes(exponentformat="power", tickfont_size=11, dtick=_tick(runs, key, 4), row=row, col=1)
     boundaries = _boundaries(fig, runs)
@@ -157,7 +163,8 @@ def _add_run(
     markers: bool = False,
 ) -> None:  # fmt: skip
     steps, values = series(recording, key)
-    shown = np.maximum(values, SMALLEST) if logarithmic else values
+    stretched = key == "map_at_r" and row is not None
+    shown = np.maximum(1 - values if stretched else values, SMALLEST) if logarithmic or stretched else values
     fig.add_scatter(
         x=steps,
         y=np.array([float(f"{v:.5g}") for v in shown]),
@@ -167,8 +174,17 @@ def _add_run(
         name=plain(name),
         legendgroup=name,
         showlegend=legend,
-        hovertemplate=f"step %{{x}}: %{{y:.4g}}<extra>{plain(name)}</extra>",
+        customdata=values.round(5),
+        hovertemplate=f"step %{{x}}: %{{customdata:.4g}}<extra>{plain(name)}</extra>",
         **({} if row is None else {"row": row, "col": 1}),
+    )
+
+
+def _towards_one(fig: Any, row: int) -> None:
+    """Draw 1 − MAP@R downwards on a logarithmic axis, labelled with MAP@R itself."""
+    ticks = [1 - score for score in MAP_TICKS]
+    fig.update_yaxes(
+        type="log", autorange="reversed", tickvals=ticks, ticktext=[f"{s:g}" for s in MAP_TICKS], row=row, col=1
     )
 
 

@@ -12,7 +12,7 @@ from labkit.plots.reading import RecordingLike, Runs, series, value_at
 
 COLLAPSED = 0.1  # proxies count as collapsed when less than this share of their spread is left
 NOTICEABLE = 0.05  # a relative change under this is called no change
-BETTER_MAP = 0.002  # MAP@R differences under this (0.2 points) are called equal
+BETTER_MAP = 0.005  # MAP@R differences under this (half a point) are called equal: seeds differ by as much
 
 
 def number(value: float, digits: int = 3) -> str:

@@ -55,10 +55,18 @@ def test_strips_show_what_was_recorded(ccp: Recording, single: Recording) -> Non
         ours, ("map_at_r", "covering_q95", "proxy_spread", "inter_class_distance", "loss"), strict=True
     ):
         assert part.x.tolist() == ccp.metrics["step"].tolist()
-        assert part.y.tolist() == pytest.approx(ccp.metrics[key].tolist(), rel=1e-4)
+        drawn = 1 - ccp.metrics[key] if key == "map_at_r" else ccp.metrics[key]
+        assert part.y.tolist() == pytest.approx(drawn.tolist(), rel=1e-4)
+        assert part.customdata.tolist() == pytest.approx(ccp.metrics[key].tolist(), abs=1e-5)
     other = trace(fig, "single")
     assert (other.line.color, other.line.dash) != (ours[0].line.color, ours[0].line.dash)
-    assert fig.layout.yaxis3.type == "log" and fig.layout.yaxis.type == "linear"
+    assert [fig.layout[f"yaxis{i}"].type for i in (2, 3, 4, 5)] == ["log", "log", "linear", "linear"]
+
+
+def test_map_at_r_is_stretched_towards_one_and_labelled_with_itself(ccp: Recording) -> None:
+    axis = metric_strips(ccp).layout.yaxis
+    assert (axis.type, axis.autorange) == ("log", "reversed")
+    assert [1 - v for v in axis.tickvals] == pytest.approx([float(text) for text in axis.ticktext])
 
 
 def test_a_metric_that_nobody_has_gets_no_panel(ccp: Recording) -> None:
