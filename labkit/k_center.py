@@ -8,6 +8,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from labkit.threads import in_threads
+
 Array = np.ndarray[Any, Any]
 
 _CANDIDATES = 256  # points that a round of `pick_lazily` looks at: their distances fit the cache, and last for many picks
@@ -67,7 +69,7 @@ def pick_lazily(points: Tensor, k: int, start: Tensor | None) -> tuple[Tensor, T
     done = 0
     if start is None:
         indices[0], rank[0], done = 0, -1.0, 1
-    squares = torch.linalg.vector_norm(points, dim=1, dtype=torch.float64).square_().numpy().astype(rank.dtype)
+    squares = np.einsum("ij,ij->i", points.numpy(), points.numpy())
     while done < k:
         if rank.max() <= 0:  # every point left lies on a centre: the lowest indices, radius 0
             indices[done:] = np.flatnonzero(rank == 0)[: k - done]
@@ -117,19 +119,23 @@ def _learn(rank: Array, points: Tensor, squares: Array, centres: Array) -> None:
     # NumPy's product, not torch's: under autocast and reduced-precision settings that one is coarser than the bound.
     rows = points.numpy()
     weights, lengths = rows[centres] * -2, squares[centres][:, None]
-    slack = rank.dtype.type((6 * rows.shape[1] + 40) * np.finfo(rank.dtype).eps / 2)
+    slack = rank.dtype.type((8 * rows.shape[1] + 40) * np.finfo(rank.dtype).eps / 2)
     margin = slack * (squares + lengths.max())
     reach = np.where(rank < 0, -np.inf, rank * rank * (1 + slack) - squares + margin).astype(rank.dtype)
     step = max(1, _BLOCK // len(weights))
-    for begin in range(0, len(rows), step):
+
+    def left_open(begin: int) -> tuple[Array, Array]:
         block = slice(begin, begin + step)
         lacking = weights @ rows[block].T  # (centres, points): |x - c|^2 short of |x|^2
         lacking += lengths
         nearest = lacking.min(0)
         limit = np.minimum(nearest + margin[block], reach[block])
         hit = np.flatnonzero(nearest <= limit)
-        point, centre = np.nonzero((lacking[:, hit] <= limit[hit]).T)
-        _lower(rank, points, hit[point] + begin, centres[centre])
+        place = np.flatnonzero(lacking[:, hit] <= limit[hit])
+        return hit[place % max(1, hit.size)] + begin, centres[place // max(1, hit.size)]
+
+    for point, centre in in_threads(left_open, range(0, len(rows), step)):
+        _lower(rank, points, point, centre)
 
 
 def _lower(rank: Array, points: Tensor, point: Array, centre: Array) -> None:

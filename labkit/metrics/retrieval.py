@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
-import torch
 
 from labkit.errors import LabError
 from labkit.metrics.arrays import as_embeddings, as_labels
 from labkit.metrics.neighbours import NeighbourSearch
 from labkit.metrics.symmetric import SymmetricSearch
+from labkit.threads import in_threads
 from labkit.validation import check_number
 
 Array = np.ndarray[Any, Any]
@@ -74,18 +73,13 @@ def retrieval_metrics(
     def score(rows: Array, nearest: Array) -> Array:
         return _scores(classes[nearest] == query_classes[rows, None], relevant[rows], cutoffs)
 
-    # NumPy lets go of the interpreter while it sorts and multiplies. As many threads as torch is allowed.
-    pool = ThreadPoolExecutor(torch.get_num_threads())
-    try:
-        symmetric = SymmetricSearch(search, wanted) if SymmetricSearch.suits(search, wanted) else None
-        if symmetric and symmetric.sweep(pool):
-            sums = pool.map(lambda band: score(*symmetric.nearest(band)), symmetric.bands)
-        else:
-            blocks = _blocks(counted, wanted, len(classes), few=search.few)
-            sums = pool.map(lambda rows: score(rows, search.nearest(rows, int(wanted[rows].max()))), blocks)
-        totals = np.sum(list(sums), axis=0) / counted.size
-    finally:
-        pool.shutdown(cancel_futures=True)  # Ctrl-C waits for the blocks at work, not for those in the queue
+    symmetric = SymmetricSearch(search, wanted) if SymmetricSearch.suits(search, wanted) else None
+    if symmetric and symmetric.sweep():
+        sums = in_threads(lambda band: score(*symmetric.nearest(band)), symmetric.bands)
+    else:
+        blocks = _blocks(counted, wanted, len(classes), few=search.few)
+        sums = in_threads(lambda rows: score(rows, search.nearest(rows, int(wanted[rows].max()))), blocks)
+    totals = np.sum(sums, axis=0) / counted.size
     names = ["map_at_r", "p_at_1", "p_at_r", *(f"recall_at_{k}" for k in cutoffs)]
     result = dict(zip(names, totals.tolist(), strict=True))
     return {**result, "n_queries": counted.size, "n_skipped": len(query_classes) - counted.size}

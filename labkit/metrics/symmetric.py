@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from concurrent.futures import Executor
 from itertools import combinations, pairwise
 from typing import Any
 
 import numpy as np
 
 from labkit.metrics.neighbours import NeighbourSearch, rectangle
+from labkit.threads import in_threads
 
 Array = np.ndarray[Any, Any]
 
@@ -52,10 +52,10 @@ class SymmetricSearch:
         expected = int(wanted.sum()) * (n // _tile(n) + 1)
         return _FEWEST <= n < 1 << _INDEX_BITS and int(wanted.max()) < _tile(n) // 4 and expected <= _CANDIDATES
 
-    def sweep(self, pool: Executor) -> bool:
+    def sweep(self) -> bool:
         """Collect the candidates of all rows; False where they are too many, as when the set has collapsed to a point."""
-        list(pool.map(self._diagonal, range(len(self._rows))))
-        list(pool.map(self._off_diagonal, combinations(range(len(self._rows)), 2)))
+        in_threads(self._diagonal, range(len(self._rows)))
+        in_threads(self._off_diagonal, list(combinations(range(len(self._rows)), 2)))
         return self._room >= 0
 
     def nearest(self, band: int) -> tuple[Array, Array]:

@@ -166,8 +166,8 @@ def swept(monkeypatch):
     sweeps = []
     original = symmetric.SymmetricSearch.sweep
 
-    def sweep(self, pool):
-        sweeps.append(original(self, pool))
+    def sweep(self):
+        sweeps.append(original(self))
         return sweeps[-1]
 
     monkeypatch.setattr(symmetric.SymmetricSearch, "sweep", sweep)
