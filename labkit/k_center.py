@@ -14,7 +14,7 @@ Array = np.ndarray[Any, Any]
 
 _CANDIDATES = 256  # points that a round of `pick_lazily` looks at: their distances fit the cache, and last for many picks
 _BLOCK = 1 << 19  # numbers of a product held at once, 2 MiB
-_GATHER = 1 << 20  # numbers gathered at once for direct differences
+_GATHER = 1 << 17  # numbers gathered at once for direct differences: they stay in the cache
 _FEW = 64  # points of a set up to which all its distances may be taken at once
 
 
@@ -55,7 +55,7 @@ def pick_batched(points: Tensor, k: int, start: Tensor | None, invalid: Tensor) 
 
 
 def pick_lazily(points: Tensor, k: int, start: Tensor | None) -> tuple[Tensor, Tensor]:
-    """Greedy K-Center of one large set (n, D) on the CPU; the same picks and radii as `pick_batched`, to the last bit.
+    """Greedy K-Center of one large set (n, D) on the CPU; the picks and radii of `pick_batched`, but for the last bit.
 
     A distance to the nearest centre can only fall. So a round takes the points that are farthest now and picks among them
     alone for as long as the best of them is at least as far as every other point was when the round began. Then the
@@ -63,20 +63,20 @@ def pick_lazily(points: Tensor, k: int, start: Tensor | None) -> tuple[Tensor, T
 
     start : initial centres (m, D) or None. Returns indices and radii (k,).
     """
+    rows = points.numpy()
     indices, radii = np.empty(k, np.int64), np.zeros(k)
-    first = points[:1] if start is None else start
-    rank: Array = direct_distance(points, first).amin(1).numpy()
-    done = 0
+    done = 0 if start is not None else 1
+    # rank: squared distance to the nearest centre; -1 for what is picked.
+    rank = np.min([_squared(rows, centre) for centre in (rows[:1] if start is None else start.numpy())], axis=0)
     if start is None:
-        indices[0], rank[0], done = 0, -1.0, 1
-    squares = np.einsum("ij,ij->i", points.numpy(), points.numpy())
+        indices[0], rank[0] = 0, -1
+    squares = np.einsum("ij,ij->i", rows, rows)
     while done < k:
         if rank.max() <= 0:  # every point left lies on a centre: the lowest indices, radius 0
             indices[done:] = np.flatnonzero(rank == 0)[: k - done]
             break
         candidates, least = _farthest(rank)
-        near = points[torch.from_numpy(candidates)]
-        between, far, before = direct_distance(near, near).numpy(), rank[candidates], done
+        near, far, before = rows[candidates], rank[candidates], done
         while done < k:
             place = int(far.argmax())
             if far[place] < least:
@@ -84,12 +84,21 @@ def pick_lazily(points: Tensor, k: int, start: Tensor | None) -> tuple[Tensor, T
             radii[max(done - 1, 0)] = far[place]
             indices[done] = candidates[place]
             done += 1
-            np.minimum(far, between[place], out=far)
-            far[place] = -1.0
+            np.minimum(far, _squared(near, near[place]), out=far)
+            far[place] = -1
         rank[candidates] = far
-        _learn(rank, points, squares, indices[before:done])
-    radii[done - 1] = max(rank.max(), 0.0)
-    return torch.from_numpy(indices), torch.from_numpy(radii).to(points.dtype)
+        _learn(rank, rows, squares, indices[before:done])
+    radii[done - 1] = max(rank.max(), 0)
+    return torch.from_numpy(indices), torch.from_numpy(np.sqrt(radii)).to(points.dtype)
+
+
+def _squared(rows: Array, others: Array) -> Array:
+    """Squared distances (n,) of rows (n, D) and one point (D,), or as many points (n, D), by direct differences.
+
+    NumPy and not `direct_distance`, which would wake all of torch's threads for a few microseconds of work.
+    """
+    difference = rows - others
+    return np.asarray(np.einsum("ij,ij->i", difference, difference))
 
 
 def _farthest(rank: Array) -> tuple[Array, Any]:
@@ -109,22 +118,22 @@ def _farthest(rank: Array) -> tuple[Array, Any]:
     return np.array([rank.argmax()]), threshold
 
 
-def _learn(rank: Array, points: Tensor, squares: Array, centres: Array) -> None:
-    """Lower `rank` (n,) to the direct distances of the new centres (indices) where these are nearer.
+def _learn(rank: Array, rows: Array, squares: Array, centres: Array) -> None:
+    """Lower `rank` (n,) to the direct squared distances of the new centres (indices) where these are nearer.
 
     The product |c|^2 - 2 x.c errs by no more than a few D rounding units of |x|^2 + |c|^2, so does the direct
     square. Only the centres that this cannot tell from the nearest are measured, and only where they may be nearer than what
     the point has.
     """
     # NumPy's product, not torch's: under autocast and reduced-precision settings that one is coarser than the bound.
-    rows = points.numpy()
     weights, lengths = rows[centres] * -2, squares[centres][:, None]
     slack = rank.dtype.type((8 * rows.shape[1] + 40) * np.finfo(rank.dtype).eps / 2)
     margin = slack * (squares + lengths.max())
-    reach = np.where(rank < 0, -np.inf, rank * rank * (1 + slack) - squares + margin).astype(rank.dtype)
+    reach = np.where(rank < 0, -np.inf, rank - squares + margin).astype(rank.dtype)
     step = max(1, _BLOCK // len(weights))
 
-    def left_open(begin: int) -> tuple[Array, Array]:
+    def nearer(begin: int) -> tuple[Array, Array]:
+        """Points of a block that may have come nearer, and their distances; a point may come more than once."""
         block = slice(begin, begin + step)
         lacking = weights @ rows[block].T  # (centres, points): |x - c|^2 short of |x|^2
         lacking += lengths
@@ -132,16 +141,10 @@ def _learn(rank: Array, points: Tensor, squares: Array, centres: Array) -> None:
         limit = np.minimum(nearest + margin[block], reach[block])
         hit = np.flatnonzero(nearest <= limit)
         place = np.flatnonzero(lacking[:, hit] <= limit[hit])
-        return hit[place % max(1, hit.size)] + begin, centres[place // max(1, hit.size)]
+        point, centre = hit[place % max(1, hit.size)] + begin, centres[place // max(1, hit.size)]
+        size = max(1, _GATHER // rows.shape[1])
+        parts = [slice(i, i + size) for i in range(0, point.size, size)]
+        return point, np.concatenate([rank[:0], *(_squared(rows[point[part]], rows[centre[part]]) for part in parts)])
 
-    for point, centre in in_threads(left_open, range(0, len(rows), step)):
-        _lower(rank, points, point, centre)
-
-
-def _lower(rank: Array, points: Tensor, point: Array, centre: Array) -> None:
-    """rank[p] = min(rank[p], |p - c|) for pairs of indices, a cacheful at a time."""
-    step = max(1, _GATHER // points.shape[1])
-    for begin in range(0, len(point), step):
-        p, c = (torch.from_numpy(index[begin : begin + step]) for index in (point, centre))
-        distance = direct_distance(points[p][:, None], points[c][:, None])[:, 0, 0]
-        np.minimum.at(rank, p.numpy(), distance.numpy())
+    for point, distance in in_threads(nearer, range(0, len(rows), step)):
+        np.minimum.at(rank, point, distance)
