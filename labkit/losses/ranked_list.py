@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import torch
+from torch import Tensor
 
+from labkit.losses.batch import Batch
 from labkit.losses.blocks import PairBlock
+from labkit.losses.eager import known
 from labkit.losses.pairs import PairLoss, Sums
-from labkit.validation import check_number
+from labkit.losses.ranked_batch import ranked_batch
+from labkit.validation import check_choice, check_number
+
+SMALL = 512  # samples up to which a batch is taken in one go
 
 
 class RankedListLoss(PairLoss):
@@ -66,9 +72,20 @@ class RankedListLoss(PairLoss):
         self.weight = weight
 
     def check_parameters(self) -> None:
+        check_choice("anchor", self.anchor, ("proxy", "sample"))
         for name in ("alpha", "margin", "weight"):
             check_number(name, getattr(self, name), low=0.0)
         check_number("temperature", self.temperature, low=0.0, high=1e30)  # infinity times a difference of 0 is NaN
+
+    def compute(self, batch: Batch) -> Tensor:
+        x, alone = batch.embeddings, batch.references is None and batch.terms is None and batch.excluded is None
+        near, far = self.alpha - self.margin, self.alpha
+        if alone and self.normalize == "l2" and 1 < len(x) <= SMALL and 0.0 <= near <= far < 1e6:
+            want = torch.is_grad_enabled() and x.requires_grad
+            solved = ranked_batch(x.detach(), batch.labels, (near, far), self.temperature, self.weight, want)
+            if solved is not None:
+                return known(x.new_tensor(solved[0]), [solved[1]], [x]) if want else x.new_tensor(solved[0])
+        return super().compute(batch)
 
     def sweep(self, block: PairBlock, want_slopes: bool, totals: Sums | None) -> Sums:
         rows = block.positive_rows()

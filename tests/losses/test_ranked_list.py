@@ -9,6 +9,8 @@ from pytorch_metric_learning import miners
 
 from labkit.losses import RankedListLoss
 from labkit.losses.blocks import BLOCK_ELEMENTS
+from labkit.losses.ranked_batch import ranked_batch
+from tests.oracles import losses as oracle
 
 
 def angles(*degrees, dtype=torch.float64):
@@ -51,9 +53,10 @@ SETTINGS = [
 
 @pytest.mark.parametrize("settings", SETTINGS)
 @pytest.mark.parametrize("width", [2, 24])
-@pytest.mark.parametrize("elements", [1 << 20, 100])
+@pytest.mark.parametrize("elements", [1 << 20, 10])
 def test_within_a_batch_the_gradient_reaches_the_query_alone(settings, width, elements, monkeypatch):
     monkeypatch.setitem(BLOCK_ELEMENTS, "cpu", elements)
+    monkeypatch.setattr("labkit.losses.ranked_list.SMALL", elements)
     x, labels = make(width=width)
     value = RankedListLoss(**settings)(x, labels)
     expected = query_loss(x, labels, x.detach(), labels, True, **settings)
@@ -164,3 +167,40 @@ def test_the_public_version_nearly_agrees(temperature):
     theirs = peer.RankedListLoss(margin=0.4, Tn=temperature, imbalance=0.5, alpha=1.2)(x, labels)
     ours = RankedListLoss(temperature=temperature)(x, labels)
     torch.testing.assert_close(ours, 2 * theirs, rtol=1e-3, atol=0)
+
+
+@pytest.mark.parametrize("settings", [*SETTINGS, {"alpha": 2.5, "margin": 0.1, "temperature": 30.0, "weight": 2.0}])
+@pytest.mark.parametrize("spread", [0.2, 1.0, 3.0])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_the_short_way_and_the_general_way_agree(settings, spread, dtype, monkeypatch):
+    own = torch.Generator().manual_seed(0)
+    labels = torch.arange(60) // 3
+    x = torch.randn(20, 32, generator=own)[labels] + spread * torch.randn(60, 32, generator=own)
+    results = []
+    for small in (512, 0):
+        monkeypatch.setattr("labkit.losses.ranked_list.SMALL", small)
+        leaf = x.to(dtype).requires_grad_()
+        value = RankedListLoss(**settings)(leaf, labels)
+        results.append((value, *torch.autograd.grad(3 * value, leaf)))
+    torch.testing.assert_close(*results)
+    assert results[0][1].any()
+
+
+@pytest.mark.parametrize("sparse", [0.0, 1.0])
+def test_listing_the_pulls_and_multiplying_them_out_agree(sparse, monkeypatch):
+    x, labels = make()
+    expected = torch.autograd.grad(RankedListLoss()(x, labels), x)[0]
+    monkeypatch.setattr("labkit.losses.ranked_batch.SPARSE", sparse)
+    torch.testing.assert_close(torch.autograd.grad(RankedListLoss()(x, labels), x)[0], expected)
+
+
+@pytest.mark.parametrize("rows", ["close", "equal", "zero"])
+def test_what_the_short_way_cannot_do_goes_the_general_way(rows):
+    x, labels = make(width=32)
+    with torch.no_grad():
+        x[3] = {"close": x[4] + 1e-8 * x[5], "equal": x[4], "zero": torch.zeros(32)}[rows]
+    assert ranked_batch(x.detach(), labels, (0.8, 1.2), 10.0, 1.0, True) is None
+    settings = SETTINGS[0] | {"normalize": "l2"}
+    value = RankedListLoss(**settings)(x, labels)
+    assert value.item() == pytest.approx(oracle.ranked_list(x.tolist(), labels.tolist(), **settings), rel=1e-9)
+    assert torch.autograd.grad(value, x)[0].isfinite().all()
