@@ -12,11 +12,12 @@ from typing import Any, Literal, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from labkit.ccp_input import check_call, check_pool, check_same_model
 from labkit.errors import LabError
 from labkit.geometry import l2_normalize, lipschitz_normalize
 from labkit.losses.proxy_base import owns_proxies
 from labkit.selection import greedy_k_center, random_selection
-from labkit.validation import check_choice, check_finite, check_number, describe
+from labkit.validation import check_choice, check_flag, check_number, describe
 
 Verdict = Literal["improved", "waiting", "next problem"]
 
@@ -95,7 +96,7 @@ class AlternatingProjections(nn.Module):
         self.patience = None if patience is None else int(check_number("patience", patience, low=1, whole=True))
         self.pair_weight = check_number("pair_weight", pair_weight, low=0)
         self.selection = check_choice("selection", selection, ("k_center", "random"))
-        self.restore_best = restore_best
+        self.restore_best = check_flag("restore_best", restore_best)
         self.grace = int(check_number("grace", grace, low=0, whole=True))
         self.owned = owns_proxies(loss, num_classes, embedding_size, proxies_per_class, self.pair_weight)
         if not self.owned:
@@ -113,8 +114,12 @@ class AlternatingProjections(nn.Module):
 
     def __getattr__(self, name: str) -> Any:  # a view made afresh, since a kept one would go stale in .to()
         if name == "proxies" and self.__dict__.get("owned"):
-            return self.proxy_parameter.view(self.num_classes, self.proxies_per_class, self.embedding_size)
+            return self.proxy_parameter.view(self._shape)
         return super().__getattr__(name)
+
+    @property
+    def _shape(self) -> tuple[int, int, int]:
+        return self.num_classes, self.proxies_per_class, self.embedding_size
 
     @property
     def proxy_parameter(self) -> nn.Parameter:
@@ -146,10 +151,7 @@ class AlternatingProjections(nn.Module):
         """
         if not self._initialized:
             raise LabError("AlternatingProjections", "initialize(pool) before the first call", "proxies not set yet")
-        out_of_range = (labels < 0) | (labels >= self.num_classes)
-        if bool(out_of_range.any()):
-            wrong = int(labels[out_of_range][0])
-            raise LabError("labels", f"classes in 0 ... {self.num_classes - 1}", f"label {wrong}")
+        labels = check_call(embeddings, labels, anchors, self._shape)
         if self.owned:
             if anchors is not None:
                 expected = f"None: {type(self.loss).__name__} owns its proxies"
@@ -187,16 +189,8 @@ class AlternatingProjections(nn.Module):
         ------
         LabError : another shape, NaN, or fewer than K valid entries for a class.
         """
-        wanted = (self.num_classes, self.embedding_size)
-        if pool.ndim != 3 or (pool.shape[0], pool.shape[2]) != wanted:
-            raise LabError("pool", f"shape (C, b, D) = ({wanted[0]}, b, {wanted[1]})", describe(pool))
-        check_finite("pool", pool)
+        pool, valid = check_pool(pool, mask, self._shape)
         points = self.normalized(pool.to(self.proxies))
-        valid = torch.ones(points.shape[:2], dtype=torch.bool, device=points.device) if mask is None else mask
-        if int(valid.sum(dim=1).min()) < self.proxies_per_class:
-            short = int(valid.sum(dim=1).argmin())
-            expected, got = f"at least K = {self.proxies_per_class} samples of every class", int(valid[short].sum())
-            raise LabError("pool", expected, f"{got} of class {short}", "Draw more, or lower proxies_per_class.")
         radii = None
         if self.selection == "random":
             indices = random_selection(valid, self.proxies_per_class, generator=generator)
@@ -222,9 +216,8 @@ class AlternatingProjections(nn.Module):
         self._model = [model]
         if self.problem == 0 or self.projection_weight == 0:
             return
-        trainable = [p for p in model.parameters() if p.requires_grad]
-        if self.previous_weights is None or len(self.previous_weights) != len(trainable):
-            raise LabError("model", "the model of the last problem, with the same trainable parameters", type(model).__name__)
+        trainable = check_same_model(model, self.previous_weights)
+        assert self.previous_weights is not None
         pairs = zip(trainable, self.previous_weights, strict=True)
         touched = [(p.grad, p, old) for p, old in pairs if p.grad is not None]
         gradients = [gradient for gradient, _, _ in touched]

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 
 class LabError(ValueError):
     """A mistake in what labkit was given, told so that the reader can mend it.
@@ -29,3 +32,12 @@ class LabError(ValueError):
 
     def __reduce__(self) -> tuple[type[LabError], tuple[str, str, object, str]]:
         return type(self), (self.argument, self.expected, self.got, self.hint)
+
+
+@contextmanager
+def during(what: str) -> Iterator[None]:
+    """Add to a LabError raised inside when it happened, e.g. `with during("step 7"):`."""
+    try:
+        yield
+    except LabError as error:
+        raise LabError(error.argument, error.expected, f"{error.got}, at {what}", error.hint) from error

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import difflib
 import math
+import operator
 from collections.abc import Iterable
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -18,6 +20,8 @@ def describe(value: Any) -> str:
     shape = getattr(value, "shape", None)
     if shape is not None:
         return f"a {type(value).__name__} of shape {tuple(shape)} and dtype {value.dtype}"
+    if isinstance(value, int) and value.bit_length() > 256:  # Python refuses to write out the longest ones
+        return f"a whole number of {value.bit_length():,} bits"
     text = repr(value)
     return f"{text if len(text) <= 80 else text[:77] + '...'} ({type(value).__name__})"
 
@@ -80,19 +84,35 @@ def check_number(
 ) -> float:
     """Return `value` if it is a finite number in [low, high] ((low, high] with `open_low`), whole where asked.
 
+    A whole number is an int or a NumPy integer of at most 64 bits, and comes back as an int. 2.0 is none: what takes
+    sizes and counts (ranges, shapes, layers) does not take it either.
+
     Raises
     ------
     LabError : not a number, NaN, infinite, out of range, or not whole.
     """
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise LabError(name, "a whole number" if whole else "a number", describe(value))
+    kinds = (int, np.integer) if whole else (int, float)
+    if isinstance(value, bool) or not isinstance(value, kinds):
+        hint = f"Write {int(value)}." if isinstance(value, float) and value.is_integer() and abs(value) < 1e15 else ""
+        raise LabError(name, "a whole number" if whole else "a number", describe(value), hint)
+    value = operator.index(value) if whole else value
     too_low = value <= low if open_low else value < low
-    if not math.isfinite(value) or too_low or value > high or (whole and value != int(value)):
+    too_large = not -(2**63) <= value < 2**63 if whole else not _is_finite(value)
+    if too_large or too_low or value > high:
         left = "(" if open_low or low == -math.inf else "["
         right = ")" if high == math.inf else "]"
         kind = "a whole number" if whole else "a finite number"
-        raise LabError(name, f"{kind} in {left}{low:g}, {high:g}{right}", value)
+        got = describe(value) if isinstance(value, int) and too_large else value
+        raise LabError(name, f"{kind} in {left}{low:g}, {high:g}{right}", got)
     return value
+
+
+def _is_finite(value: float) -> bool:
+    """Whether a float can hold `value`: an int may be too large for one."""
+    try:
+        return math.isfinite(value)
+    except OverflowError:
+        return False
 
 
 def check_choice(name: str, value: Any, options: Iterable[str]) -> str:
@@ -108,3 +128,15 @@ def check_choice(name: str, value: Any, options: Iterable[str]) -> str:
     near = difflib.get_close_matches(str(value), known, n=1, cutoff=0.4)
     hint = f"Did you mean {near[0]!r}?" if near else ""
     raise LabError(name, f"one of {', '.join(map(repr, known))}", repr(value), hint)
+
+
+def check_flag(name: str, value: Any) -> bool:
+    """Return `value` if it is True or False; a word such as "no" would count as true.
+
+    Raises
+    ------
+    LabError : anything else.
+    """
+    if not isinstance(value, bool):
+        raise LabError(name, "True or False", describe(value))
+    return value

@@ -250,7 +250,7 @@ def test_bad_input_is_named():
     x, labels = batch()
     with pytest.raises(LabError, match="initialize"):
         ccp(x, labels)
-    with pytest.raises(LabError, match=r"pool: expected shape \(C, b, D\) = \(5, b, 4\)"):
+    with pytest.raises(LabError, match=r"pool: expected a tensor of shape \(C, b, D\) = \(5, b, 4\)"):
         ccp.initialize(pool()[:3])
     with pytest.raises(LabError, match="finite"):
         ccp.initialize(pool().fill_(float("nan")))
@@ -274,3 +274,42 @@ def test_all_points_equal_gives_finite_proxies_and_gradient():
     x = torch.full((12, D), 0.25, requires_grad=True)
     ccp(x, batch()[1]).backward()
     assert bool(torch.isfinite(x.grad).all()) and bool(torch.isfinite(ccp.proxies.grad).all())
+
+
+def test_odd_arguments_are_named():
+    ccp = make()
+    ccp.initialize(pool())
+    x, labels = batch()
+    for arguments in [(x, labels.tolist()), (x, labels.float()), (x.numpy(), labels), (x[0], labels), (x, labels[:-1])]:
+        with pytest.raises(LabError, match="embeddings|labels"):
+            ccp(*arguments)
+    for anchors in ([1], torch.rand(K, C, D), torch.rand(C, K + 1, D)):
+        with pytest.raises(LabError, match=r"anchors: expected a tensor of shape \(C, K, D\) = \(5, 3, 4\)"):
+            ccp(x, labels, anchors=anchors)
+    for given in (pool().numpy(), pool().tolist(), pool().long()):
+        with pytest.raises(LabError, match="pool"):
+            ccp.initialize(given)
+    for mask in (torch.ones(C, B), torch.ones(C, B + 1, dtype=torch.bool), torch.ones(C, dtype=torch.bool), [[True]]):
+        with pytest.raises(LabError, match=r"mask: expected a bool tensor of shape \(C, b\) = \(5, 8\)"):
+            ccp.initialize(pool(), mask)
+    with pytest.raises(LabError, match="restore_best: expected True or False; got 'no'"):
+        make(restore_best="no")
+
+
+def test_what_the_padding_of_a_pool_holds_is_ignored():
+    mask = torch.ones(C, B, dtype=torch.bool)
+    mask[1, 4:] = False
+    clean, dirty = pool(), pool()
+    dirty[1, 4:] = float("nan")
+    first, second = make(), make()
+    assert first.initialize(clean, mask).indices.tolist() == second.initialize(dirty, mask).indices.tolist()
+    assert bool(torch.isfinite(second.proxies).all())
+
+
+def test_another_network_of_as_many_parameters_is_refused():
+    ccp, model = make(patience=1), nn.Linear(6, D)
+    ccp.initialize(pool())
+    for _ in range(2):
+        ccp.observe(0.5, model)
+    with pytest.raises(LabError, match="model of the last problem"):
+        ccp.add_projection_gradient(nn.Linear(7, D))

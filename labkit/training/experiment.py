@@ -45,7 +45,7 @@ class Network:
 
     def check(self) -> None:
         check_choice("network.name", self.name, NETWORKS)
-        check_number("network.embedding_size", self.embedding_size, low=1, whole=True)
+        check_number("network.embedding_size", self.embedding_size, low=1, high=100_000, whole=True)
         check_choice("network.precision", self.precision, PRECISIONS)
 
 
@@ -54,7 +54,7 @@ class Loss:
     """Which pair loss, with the settings that differ from its defaults."""
 
     name: str = "c2"
-    options: dict[str, Any] = field(default_factory=dict)
+    options: dict[str, Any] = field(default_factory=dict, hash=False)
 
     def check(self) -> None:
         from labkit.training.registry import check_loss_options
@@ -77,7 +77,7 @@ class Projections:
 
     def check(self) -> None:
         check_number("projections.proxies_per_class", self.proxies_per_class, low=1, whole=True)
-        check_number("projections.pool_size", self.pool_size, low=1, whole=True)
+        check_number("projections.pool_size", self.pool_size, low=1, high=100_000, whole=True)
         if self.pool_size < self.proxies_per_class:
             raise LabError(
                 "projections.pool_size", f"at least proxies_per_class = {self.proxies_per_class}", self.pool_size
@@ -107,7 +107,7 @@ class Optimizer:
     final_fraction: float = 0.02
 
     def check(self) -> None:
-        check_number("optimizer.learning_rate", self.learning_rate, low=0, open_low=True)
+        check_number("optimizer.learning_rate", self.learning_rate, low=0, high=1e30, open_low=True)
         check_number("optimizer.weight_decay", self.weight_decay, low=0)
         check_number("optimizer.beta1", self.beta1, low=0, high=0.9999)
         check_number("optimizer.beta2", self.beta2, low=0, high=0.999999)
@@ -200,7 +200,11 @@ class Experiment:
                 top[head] = _section(head, value) if isinstance(value, Mapping) else value
                 continue
             section = top.get(head, getattr(self, head))
+            if not isinstance(section, type(getattr(self, head))):
+                raise LabError(head, "a section, since one of its parts is set too", describe(section))
             if head == "loss" and rest.startswith("options."):
+                if not isinstance(section.options, Mapping):
+                    raise LabError("loss.options", "a dictionary, since one of its entries is set too", describe(section.options))
                 options = {**section.options, rest.removeprefix("options."): value}
                 top[head] = dataclasses.replace(section, options=options)
                 continue
@@ -222,15 +226,22 @@ class Experiment:
     @classmethod
     def from_dict(cls, settings: Mapping[str, Any]) -> Experiment:
         """The experiment with these settings; what is missing takes its default, what is unknown is refused."""
+        if not isinstance(settings, Mapping) or not all(isinstance(key, str) for key in settings):
+            raise LabError("experiment", "a dictionary of settings by name", describe(settings))
         return cls().replace(**settings)
 
     @classmethod
-    def from_json(cls, text: str) -> Experiment:
-        """The experiment that `to_json` wrote."""
+    def from_json(cls, text: str | bytes) -> Experiment:
+        """The experiment that `to_json` wrote.
+
+        Raises
+        ------
+        LabError : not JSON, or settings that are unknown or refused.
+        """
         try:
             settings = json.loads(text)
-        except json.JSONDecodeError as error:
-            raise LabError("experiment", "JSON as to_json writes it", str(error)) from error
+        except (ValueError, RecursionError) as error:
+            raise LabError("experiment", "JSON as to_json writes it", str(error)[:200]) from error
         if not isinstance(settings, dict):
             raise LabError("experiment", "a JSON object", describe(settings))
         return cls.from_dict(settings)

@@ -46,8 +46,8 @@ def choose_device(name: str = "auto") -> torch.device:
     if name != "auto":
         try:
             device = torch.device(name)
-            torch.zeros(1, device=device)
-        except (RuntimeError, AssertionError) as error:
+            torch.zeros(1, device=device).item()  # the meta device holds nothing
+        except (RuntimeError, AssertionError, TypeError) as error:
             raise LabError("device", "a device of this machine, or 'auto'", repr(name)) from error
         return device
     if torch.cuda.is_available():

@@ -35,7 +35,9 @@ class Recorder:
     def snapshot(self, step: int, embeddings: Tensor, proxies: Tensor | None) -> None:
         """Keep where the samples (n, D) and the proxies (C, K, D) lie now."""
         self.steps.append(step)
-        self.embeddings.append(embeddings.detach().cpu().half())
+        values = embeddings.detach().float().cpu()
+        fits = float(values.abs().max()) <= torch.finfo(torch.float16).max
+        self.embeddings.append(values.half() if fits else values)
         if proxies is not None:
             self.proxies.append(proxies.detach().float().cpu().clone())
 
@@ -72,7 +74,7 @@ class Recorder:
         ]
         return Recording(
             steps=np.array(self.steps, dtype=np.int64),
-            embeddings=torch.stack(self.embeddings).float().numpy(),
+            embeddings=torch.stack([e.float() for e in self.embeddings]).numpy(),
             proxies=torch.stack(self.proxies).numpy() if self.proxies else None,
             metrics={name: np.array(values) for name, values in self.metrics.items()},
             problems=problems,
@@ -85,7 +87,7 @@ class Recorder:
         """Everything that has been collected, as tensors, numbers and strings."""
         return {
             "steps": list(self.steps),
-            "embeddings": torch.stack(self.embeddings),
+            "embeddings": list(self.embeddings),
             "proxies": torch.stack(self.proxies) if self.proxies else None,
             "metrics": {name: torch.tensor(values, dtype=torch.float64) for name, values in self.metrics.items()},
             "problems": self.problems,
@@ -96,7 +98,7 @@ class Recorder:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Take back what `state_dict` gave."""
         self.steps = list(state["steps"])
-        self.embeddings = list(state["embeddings"].unbind(0))
+        self.embeddings = list(state["embeddings"])
         self.proxies = [] if state["proxies"] is None else list(state["proxies"].unbind(0))
         self.metrics = {name: values.tolist() for name, values in state["metrics"].items()}
         self.problems, self.events, self.final = list(state["problems"]), list(state["events"]), dict(state["final"])

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import zipfile
-import zlib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -16,6 +14,7 @@ from numpy.typing import NDArray
 
 from labkit.errors import LabError
 from labkit.files import write_atomically
+from labkit.training.recording_parts import check_parts
 
 FORMAT = 1
 Array = NDArray[Any]
@@ -53,7 +52,7 @@ class Recording:
     ----------
     experiment : settings as `Experiment.to_dict` gives them.
     steps : (T,) optimiser steps done at each snapshot; the first is 0.
-    embeddings : (T, n, D) float32, the fixed sample after the loss's normalisation (stored as float16).
+    embeddings : (T, n, D) float32, the fixed sample after the loss's normalisation (stored as float16 where that holds them).
     labels : (n,) class of each recorded sample.
     proxies : (T, C, K, D) float32, live proxies at each snapshot; None where the method has none.
     metrics : one (E,) array per figure, an entry per evaluation; `step` and `problem` say when.
@@ -93,10 +92,11 @@ class Recording:
         ------
         LabError : the disk is full or read-only.
         """
+        small = np.abs(self.embeddings).max(initial=0.0) <= np.finfo(np.float16).max
         arrays: dict[str, Array] = {
             "steps": self.steps.astype(np.int64),
-            "embeddings": self.embeddings.astype(np.float16),
-            "labels": self.labels.astype(np.int32),
+            "embeddings": self.embeddings.astype(np.float16 if small else np.float32),
+            "labels": self.labels.astype(np.int64),
         }
         if self.proxies is not None:
             arrays["proxies"] = self.proxies.astype(np.float32)
@@ -121,7 +121,7 @@ class Recording:
             "final": self.final,
             "environment": self.environment,
         }
-        arrays["meta"] = np.frombuffer(json.dumps(meta).encode(), dtype=np.uint8)
+        arrays["meta"] = np.frombuffer(json.dumps(meta, default=_plain_number).encode(), dtype=np.uint8)
         return write_atomically(path, lambda file: np.savez_compressed(file, allow_pickle=False, **arrays))
 
     @classmethod
@@ -141,16 +141,18 @@ class Recording:
             with np.load(where, allow_pickle=False) as file:
                 arrays = {name: file[name] for name in file.files}
             meta = json.loads(arrays.pop("meta").tobytes())
-        except (zipfile.BadZipFile, zlib.error, ValueError, KeyError, OSError, EOFError, NotImplementedError) as error:
+        except Exception as error:  # numpy's and zip's readers raise whatever the damaged bytes lead them to
             hint = "Copy it again, or record the run again."
             raise LabError(str(path), "a whole recording as labkit writes it", f"a damaged file ({error})", hint) from error
-        if not isinstance(meta, dict) or meta.get("format", 0) > FORMAT:
-            found = meta.get("format") if isinstance(meta, dict) else type(meta).__name__
+        found = meta.get("format") if isinstance(meta, dict) else type(meta).__name__
+        if not isinstance(found, int) or found > FORMAT:
             raise LabError(str(path), f"recording format {FORMAT} or older", f"format {found}", "Update labkit.")
         try:
-            return cls._from_parts(arrays, meta)
-        except (KeyError, TypeError, ValueError, IndexError) as error:
-            raise LabError(str(path), "every part of a recording", f"a missing or odd part ({error!r})") from error
+            recording = cls._from_parts(arrays, meta)
+            check_parts(recording)
+        except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
+            raise LabError(str(path), "every part of a recording", f"a missing or odd part ({error})") from error
+        return recording
 
     @classmethod
     def _from_parts(cls, arrays: Mapping[str, Array], meta: Mapping[str, Any]) -> Recording:
@@ -161,11 +163,11 @@ class Recording:
                 for part in ("proxies", "next_proxies")
             }
             problems.append(Problem(**{**plain, **parts}))
-        recording = cls(
+        return cls(
             experiment=meta["experiment"],
             steps=arrays["steps"],
             embeddings=arrays["embeddings"].astype(np.float32),
-            labels=arrays["labels"].astype(np.int64),
+            labels=arrays["labels"],
             proxies=arrays.get("proxies"),
             metrics={k.removeprefix("metric_"): v for k, v in arrays.items() if k.startswith("metric_")},
             problems=problems,
@@ -175,7 +177,10 @@ class Recording:
             final=dict(meta["final"]),
             environment=dict(meta["environment"]),
         )
-        times, samples = recording.embeddings.shape[:2]
-        if len(recording.steps) != times or len(recording.labels) != samples:
-            raise ValueError(f"{len(recording.steps)} steps and {len(recording.labels)} labels, embeddings {(times, samples)}")
-        return recording
+
+
+def _plain_number(value: Any) -> Any:
+    """NumPy's numbers as Python's, for JSON."""
+    if isinstance(value, np.generic):
+        return value.item()
+    raise LabError("recording", "numbers, words and lists in experiment, events, final and environment", repr(value)[:80])

@@ -10,12 +10,14 @@ import torch
 from torch import nn
 
 from labkit.ccp import AlternatingProjections
-from labkit.losses import ContrastiveLoss, CosineContrastiveLoss, MultiSimilarityLoss, TripletLoss
+from labkit.errors import LabError
+from labkit.geometry import check_normalize
+from labkit.losses import ContrastiveLoss, CosineContrastiveLoss, MultiSimilarityLoss, PairLoss, TripletLoss
 from labkit.models import ResNet20V2, SmallNet, build_seeded
 from labkit.training.experiment import Experiment
-from labkit.validation import check_choice
+from labkit.validation import check_choice, describe
 
-LOSSES: dict[str, Callable[..., nn.Module]] = {
+LOSSES: dict[str, Callable[..., PairLoss]] = {
     "c1": CosineContrastiveLoss,
     "c2": ContrastiveLoss,
     "triplet": TripletLoss,
@@ -27,8 +29,14 @@ NETWORKS: dict[str, type[ResNet20V2 | SmallNet]] = {"resnet20v2": ResNet20V2, "s
 def check_loss_options(name: str, options: Mapping[str, Any]) -> None:
     """Refuse an unknown loss, or an option that its constructor does not take."""
     check_choice("loss.name", name, LOSSES)
-    for key in options:
+    for key, value in options.items():
         check_choice("setting", f"loss.options.{key}", [f"loss.options.{known}" for known in loss_options(name)])
+        if value is not None and not isinstance(value, (bool, int, float, str)):
+            raise LabError(f"loss.options.{key}", "a number, a word, true, false or null", describe(value))
+    loss = LOSSES[name](**options)
+    loss.check_parameters()
+    check_normalize(loss.normalize)
+    check_choice("loss.options.anchor", loss.anchor, ("proxy", "sample"))
 
 
 def loss_options(name: str) -> list[str]:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import os
+import re
 import time
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import nn
 
+from labkit.datasets import Splits
 from labkit.errors import LabError
 from labkit.files import write_atomically
 from labkit.training.checkpoint import load_checkpoint, save_checkpoint
@@ -44,7 +48,7 @@ class RunFolder:
             return None
         if not resume:
             raise LabError(str(self.path), "a folder without a run in it", "a checkpoint", "Resume it, or choose another.")
-        if not settings.is_file() or Experiment.from_json(settings.read_text()) != experiment:
+        if not settings.is_file() or Experiment.from_json(settings.read_bytes()) != experiment:
             raise LabError(str(settings), "the settings of the experiment being resumed", "others", "Choose another folder.")
         return load_checkpoint(checkpoint)
 
@@ -65,3 +69,19 @@ class RunFolder:
         """Write the recording now."""
         recording.save(self.path / "recording.npz")
         self._recorded_at = time.monotonic()
+
+
+def run_identity(splits: Splits, loss: nn.Module | None) -> dict[str, str]:
+    """What a resumed run must share with its checkpoint beyond the experiment: the pictures, and a loss of one's own."""
+    parts = (splits.train, splits.held_out, splits.test)
+    summed = [zlib.crc32(array.numpy().tobytes()) for part in parts for array in (part.images[::97], part.labels)]
+    named = "the experiment's" if loss is None else f"{loss} {getattr(getattr(loss, 'function', None), '__qualname__', '')}"
+    return {"data": f"{splits.name} {zlib.crc32(repr(summed).encode()):08x}", "loss": re.sub(r" at 0x\w+", "", named)}
+
+
+def check_identity(state: dict[str, Any], identity: dict[str, str]) -> None:
+    """Refuse a checkpoint of a run on other pictures or with another loss of one's own."""
+    for part, mine in identity.items():
+        theirs = state.get("identity", {}).get(part)
+        if theirs != mine:
+            raise LabError("checkpoint", f"a run with the same {part} ({mine})", theirs, "Use another folder.")

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from tqdm.auto import tqdm
 
 from labkit.datasets import Splits, load_digits
-from labkit.errors import LabError
+from labkit.errors import LabError, during
 from labkit.geometry import lipschitz_normalize
 from labkit.training.best import BestModel
 from labkit.training.embedder import Embedder
@@ -23,8 +23,9 @@ from labkit.training.optimisation import build_optimizer, choose_device, choose_
 from labkit.training.pictures import Pictures
 from labkit.training.recorder import fixed_sample, start_recorder
 from labkit.training.recording import Recording
+from labkit.training.references import References
 from labkit.training.registry import build_loss, build_network, build_projections
-from labkit.training.run_folder import RunFolder
+from labkit.training.run_folder import RunFolder, check_identity, run_identity
 
 EARLY_SNAPSHOTS = (1, 2, 4, 8, 16, 32)  # the first steps change most
 Callback = Callable[["Trainer", dict[str, float]], None]
@@ -84,12 +85,13 @@ class Trainer:
         self.embedder = Embedder(model, self.pictures.standardize, self.normalized, self.device, dtype)
         self.model = self.embedder.model
         learns_proxies = self.projections is not None and experiment.method != "samples"
-        proxies = [self.projections.proxies] if learns_proxies and self.projections is not None else []
+        proxies = [self.projections.proxy_parameter] if learns_proxies and self.projections is not None else []
         self.optimizer = build_optimizer(experiment.optimizer, self.model, proxies)
-        self.anchors: Tensor | None = None  # (C, K) indices of the samples that the proxies started from
+        self.references = References(experiment.method, self.loss, self.projections, self.pictures, self.embedder)
         self.sample = fixed_sample(self.splits.test, experiment.sample_size)
         self.evaluator = Evaluator(self.embed, self.sample, self.loss)
         self.recorder = start_recorder(experiment, self.splits, self.sample, self.device, dtype)
+        self._identity = run_identity(self.splits, loss)
         if loss is not None:
             self.recorder.events.append({"step": 0, "what": f"loss given by the caller: {loss}"})
         self.steps_done, self.done, self.seconds = 0, False, 0.0
@@ -125,24 +127,17 @@ class Trainer:
             if self.steps_done % self.experiment.evaluate_every == 0 or last:
                 self._evaluate(last)
             elif self.steps_done in EARLY_SNAPSHOTS:
-                self.recorder.snapshot(self.steps_done, self.embed(self.sample.images), self._references())
+                self.recorder.snapshot(self.steps_done, self.embed(self.sample.images), self.references.current())
             self.seconds += time.perf_counter() - started
 
     def _one_step(self) -> None:
         self.model.train()
         indices, labels = self.pictures.batch()
-        anchors = None
-        if self.anchors is not None and self.experiment.method == "samples" and self.projections is not None:
-            both = self.embedder.forward(self.pictures.views(torch.cat((indices, self.anchors.flatten()))))
-            embeddings, anchors = both[: len(indices)], both[len(indices) :].view_as(self.projections.proxies)
-        else:
-            embeddings = self.embedder.forward(self.pictures.views(indices))
-        if self.projections is None:
-            loss = self.loss(embeddings, labels)
-        else:
-            loss = self.projections(embeddings, labels, anchors=anchors)
+        with during(f"step {self.steps_done + 1}"):
+            loss = self.references.loss(indices, labels)
         self.optimizer.zero_grad(set_to_none=True)
-        self._scaler.scale(loss).backward()
+        scaled: Any = self._scaler.scale(loss)
+        scaled.backward()
         self._scaler.unscale_(self.optimizer)
         if self.projections is not None:
             self.projections.add_projection_gradient(self.model)
@@ -157,33 +152,11 @@ class Trainer:
 
     def _start(self) -> None:
         """Before the first step: first proxies, and the untrained network's snapshot and figures."""
-        self._choose_proxies()
+        self.references.choose(self.optimizer)
         self._record_evaluation(loss=float("nan"))
 
-    @torch.no_grad()
-    def _choose_proxies(self) -> None:
-        """Draw a pool from the training pictures, embed it by the live weights, and start the proxies from it."""
-        if self.projections is None:
-            return
-        pool = self.pictures.pool(self.projections.pool_size)
-        embeddings = self.embedder.evaluate(self.pictures.views(pool.flatten()))
-        choice = self.projections.initialize(
-            embeddings.view(*pool.shape, -1), generator=self.pictures.generators["pool"], optimizer=self.optimizer
-        )
-        self.anchors = pool.gather(1, choice.indices.cpu())
-
-    @torch.no_grad()
-    def _references(self) -> Tensor | None:
-        """Live proxies (C, K, D), normalised; for sample-based training the anchors as they are embedded now."""
-        if self.projections is None:
-            return None
-        if self.experiment.method == "samples" and self.anchors is not None:
-            anchors = self.embed(self.pictures.originals(self.anchors.flatten()))
-            self.projections.proxies.copy_(anchors.view_as(self.projections.proxies))
-        return self.projections.normalized(self.projections.proxies.detach()).cpu()
-
     def _record_evaluation(self, loss: float) -> dict[str, float]:
-        references = self._references()
+        references = self.references.current()
         embeddings, measured = self.evaluator.look(self.splits.held_out, references)
         self.recorder.snapshot(self.steps_done, embeddings, references)
         figures = {
@@ -198,11 +171,12 @@ class Trainer:
 
     def _evaluate(self, last: bool) -> None:
         mean_loss = float(self._loss_sum) / max(1, self._loss_count)
-        if math.isnan(mean_loss):
-            raise LabError("loss", "a finite number", f"NaN by step {self.steps_done}", "Lower the learning rate.")
+        if not math.isfinite(mean_loss):
+            raise LabError("loss", "a finite number", f"{mean_loss} by step {self.steps_done}", "Lower the learning rate.")
         self._loss_sum.zero_()
         self._loss_count = 0
-        figures = self._record_evaluation(mean_loss)
+        with during(f"step {self.steps_done}"):
+            figures = self._record_evaluation(mean_loss)
         proxies = None if self.projections is None else self.projections.proxies
         self.best.observe(figures["map_at_r"], self.steps_done, self.model, proxies)
         last = last or 0 < self.experiment.stop_patience <= self.best.waited
@@ -211,7 +185,7 @@ class Trainer:
             self._finish()
         elif verdict == "next problem" and self.projections is not None:
             converged = self.projections.best_proxies
-            self._choose_proxies()
+            self.references.choose(self.optimizer)
             self.recorder.close_problem(
                 None if converged is None else self.projections.normalized(converged), self.projections.proxies
             )
@@ -222,7 +196,7 @@ class Trainer:
 
     def _finish(self) -> None:
         """Close the last problem, take the weights that were best on the held-out pictures, and judge them on the test set."""
-        self.recorder.close_problem(self._references(), None)
+        self.recorder.close_problem(self.references.current(), None)
         self.model.load_state_dict(self.best.weights)
         best = self.best.references
         references = None if best is None else self.normalized(best.to(self.device)).cpu()
@@ -261,6 +235,7 @@ class Trainer:
     def state_dict(self) -> dict[str, Any]:
         """Everything that the rest of the run depends on."""
         return {
+            "identity": self._identity,
             "steps_done": self.steps_done,
             "done": self.done,
             "seconds": self.seconds,
@@ -269,7 +244,7 @@ class Trainer:
             "scaler": self._scaler.state_dict(),
             "projections": None if self.projections is None else self.projections.state_dict(),
             "pictures": self.pictures.state_dict(),
-            "anchors": self.anchors,
+            "anchors": self.references.anchors,
             "best": self.best.state_dict(),
             "recorder": self.recorder.state_dict(),
         }
@@ -281,6 +256,7 @@ class Trainer:
         ------
         LabError : a part is missing or belongs to another network.
         """
+        check_identity(state, self._identity)
         try:
             self.model.load_state_dict(state["model"])
             if self.projections is not None:
@@ -291,7 +267,7 @@ class Trainer:
             self.recorder.load_state_dict(state["recorder"])
             self.steps_done, self.done, self.seconds = state["steps_done"], state["done"], state["seconds"]
             self.best.load_state_dict(state["best"])
-            self.anchors = state["anchors"]
+            self.references.anchors = state["anchors"]
         except (KeyError, RuntimeError, TypeError, ValueError) as error:
             said = str(error).splitlines()[0]
             raise LabError("checkpoint", "the state of the same experiment on the same data", said) from error

@@ -30,7 +30,7 @@ def make(preset: str, network: str) -> Trainer:
         ccp.observe(0.5, trainer.model)
         for _ in range(ccp.patience):
             ccp.observe(0.4, trainer.model)
-        trainer._choose_proxies()
+        trainer.references.choose(trainer.optimizer)
         trainer.step(3)
         assert ccp.problem == 1 and ccp.previous_weights is not None
     return trainer

@@ -66,6 +66,16 @@ def test_json_keeps_every_value(seed, steps, rate, selection):
         ({"optimizer.learning_rate": float("nan")}, "optimizer.learning_rate"),
         ({"seed.x": 1}, "since it has no parts"),
         ({"network": "small"}, "network"),
+        ({"loss.options.neg_margin": "abc"}, "neg_margin: expected a number; got 'abc'"),
+        ({"loss.options.neg_margin": -1}, "neg_margin"),
+        ({"loss.options.neg_margin": [1]}, "loss.options.neg_margin: expected a number, a word"),
+        ({"loss.options.normalize": "l3"}, "normalize"),
+        ({"loss.options.anchor": "prxy"}, "Did you mean 'proxy'"),
+        ({"loss": 5, "loss.options.neg_margin": 1}, "loss: expected a section"),
+        ({"loss.options": 5, "loss.options.neg_margin": 1}, "loss.options"),
+        ({"network.embedding_size": 10**11}, "network.embedding_size"),
+        ({"projections.pool_size": 10**11}, "projections.pool_size"),
+        ({"optimizer.learning_rate": 1e300}, "optimizer.learning_rate"),
         ({"network": {"nome": "small"}}, "Did you mean 'network.name'"),
     ],
 )
@@ -79,5 +89,12 @@ def test_unknown_presets_and_broken_json_are_named():
         Experiment.preset("mnist-2d-cpp")
     with pytest.raises(LabError, match="JSON as to_json writes it"):
         Experiment.from_json("{")
+    for text in (b"\xff\xfe", "[" * 100_000):
+        with pytest.raises(LabError, match="JSON as to_json writes it"):
+            Experiment.from_json(text)
+    for settings in ([], {1: 2}):
+        with pytest.raises(LabError, match="a dictionary of settings by name"):
+            Experiment.from_dict(settings)
+    assert hash(Experiment()) == hash(Experiment())
     with pytest.raises(LabError, match="a JSON object"):
         Experiment.from_json("[1]")

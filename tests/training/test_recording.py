@@ -107,3 +107,53 @@ def test_missing_files_and_newer_formats_are_named(tmp_path, monkeypatch):
     monkeypatch.undo()
     with pytest.raises(LabError, match="format 9. Update labkit"):
         Recording.load(path)
+
+
+@pytest.mark.parametrize(
+    ("part", "value", "message"),
+    [
+        ("proxies", np.zeros((T - 1, C, K, D), np.float32), "proxies of shape"),
+        ("labels", np.zeros(N + 1, int), "labels of shape"),
+        ("thumbnails", np.zeros((N + 1, 4, 4), np.uint8), "thumbnails of shape"),
+        ("embeddings", np.full((T, N, D), np.nan, np.float32), "NaN or infinity"),
+        ("embeddings", np.zeros((T, N), np.float32), "embeddings with shape"),
+        ("steps", np.arange(T + 1), "steps of shape"),
+        ("metrics", {"step": np.zeros((2, 2))}, "metric step with shape"),
+        ("metrics", {"step": np.zeros(2), "loss": np.zeros(3)}, "different lengths"),
+        ("problems", [Problem(0, 0, 10, 99, 5, 0.25)], "snapshot 99 of 4"),
+        ("problems", [Problem(0, 0, 10, 1, 5, 0.25, np.zeros((C, K + 1, D)))], "proxies of problem 0"),
+        ("final", {"map_at_r": "a"}, "a final figure is no number"),
+        ("events", ["a"], "no dictionary"),
+        ("experiment", [], "no dictionary"),
+    ],
+)  # fmt: skip
+def test_parts_that_do_not_fit_are_refused_when_loaded(tmp_path, part, value, message):
+    recording = example()
+    setattr(recording, part, value)
+    path = recording.save(tmp_path / "r.npz")
+    with pytest.raises(LabError, match=message):
+        Recording.load(path)
+
+
+@pytest.mark.parametrize("text", [b'{"format": "1"}', b'{"format": null}', b"[" * 100_000, b"\xff"])
+def test_odd_words_in_a_file_are_named(tmp_path, text):
+    np.savez(tmp_path / "r.npz", meta=np.frombuffer(text, dtype=np.uint8))
+    with pytest.raises(LabError, match="recording"):
+        Recording.load(tmp_path / "r.npz")
+
+
+def test_a_bare_array_is_no_recording(tmp_path):
+    with (tmp_path / "a.npz").open("wb") as file:
+        np.save(file, np.zeros(3))
+    with pytest.raises(LabError, match="a whole recording"):
+        Recording.load(tmp_path / "a.npz")
+
+
+def test_numbers_of_numpy_are_written_as_numbers(tmp_path):
+    recording = example()
+    recording.events, recording.final = [{"step": np.int64(3)}], {"a": np.float32(0.5)}
+    loaded = Recording.load(recording.save(tmp_path / "r.npz"))
+    assert (loaded.events, loaded.final) == ([{"step": 3}], {"a": 0.5})
+    recording.events = [{"what": object()}]
+    with pytest.raises(LabError, match="numbers, words and lists"):
+        recording.save(tmp_path / "r.npz")

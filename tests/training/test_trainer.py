@@ -188,11 +188,13 @@ def test_a_damaged_checkpoint_is_named(digits, tmp_path):
     Trainer(tiny(), splits=digits, directory=tmp_path).step(5)
     path = tmp_path / "checkpoint.pt"
     whole = path.read_bytes()
-    for damaged in (b"", whole[:100], whole[: len(whole) // 2], b"not a checkpoint" * 50):
+    for damaged in (b"", b"\x80", b"c", whole[:100], whole[: len(whole) // 2], b"not a checkpoint" * 50):
         path.write_bytes(damaged)
         with pytest.raises(LabError, match=r"checkpoint\.pt: expected a whole checkpoint"):
             Trainer(tiny(), splits=digits, directory=tmp_path, resume=True)
-    torch.save({"format": 1, "model": {}}, path)
+    path.write_bytes(whole)
+    state = torch.load(path, weights_only=True)
+    torch.save({**state, "model": {}}, path)
     with pytest.raises(LabError, match="the state of the same experiment"):
         Trainer(tiny(), splits=digits, directory=tmp_path, resume=True)
 
@@ -252,3 +254,43 @@ def test_the_default_is_the_paper_s_proof_of_concept():
     p = experiment.projections
     assert (p.proxies_per_class, p.pool_size, p.projection_weight, p.patience, p.pair_weight) == (4, 16, 2e-4, 3, 0.0)
     assert (experiment.network.name, experiment.network.embedding_size) == ("resnet20v2", 2)
+
+
+def test_a_resumed_run_must_have_the_same_pictures_and_the_same_loss(digits, tmp_path):
+    from labkit.datasets import ImageSet, Splits
+    from labkit.losses import FunctionLoss
+
+    def pull(distances, same, different):
+        return distances[same].sum() / 100
+
+    train = ImageSet(255 - digits.train.images, digits.train.labels)
+    other = Splits(train, digits.held_out, digits.test, digits.name, digits.description, digits.class_names)
+    Trainer(tiny(), splits=digits, directory=tmp_path / "a").step(5)
+    with pytest.raises(LabError, match="a run with the same data"):
+        Trainer(tiny(), splits=other, directory=tmp_path / "a", resume=True)
+    with pytest.raises(LabError, match="a run with the same loss"):
+        Trainer(tiny(), splits=digits, loss=FunctionLoss(pull), directory=tmp_path / "a", resume=True)
+    Trainer(tiny(), splits=digits, loss=FunctionLoss(pull), directory=tmp_path / "b").step(5)
+    again = Trainer(tiny(), splits=digits, loss=FunctionLoss(pull), directory=tmp_path / "b", resume=True)
+    assert again.steps_done == 5
+
+
+def test_a_loss_of_ones_own_that_is_not_finite_stops_the_run_at_a_named_step(digits):
+    class Infinite(torch.nn.Module):
+        def forward(self, embeddings, labels, indices_tuple=None, ref_emb=None, ref_labels=None):
+            return embeddings.sum() * 0 + float("inf")
+
+    with pytest.raises(LabError, match=r"a finite number; got inf by step 5|finite .* at step"):
+        Trainer(tiny(), splits=digits, loss=Infinite()).step(5)
+    with pytest.raises(LabError, match="at step"):
+        Trainer(tiny(**{"optimizer.learning_rate": 1e30}), splits=digits).run(progress=False)
+
+
+def test_embeddings_too_large_for_half_precision_are_recorded_all_the_same(digits, tmp_path):
+    changes = {"loss.options.normalize": None, "steps": 2, "evaluate_every": 1}
+    trainer = Trainer(tiny(**changes), splits=digits, directory=tmp_path)
+    with torch.no_grad():
+        trainer.model.head.weight.mul_(1e7)
+    recording = trainer.run(progress=False)
+    assert np.abs(recording.embeddings).max() > 65504
+    np.testing.assert_array_equal(Recording.load(tmp_path).embeddings, recording.embeddings)

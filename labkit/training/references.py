@@ -1,0 +1,73 @@
+"""What samples are compared with in a run: proxies, the anchor samples themselves, or only each other."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from labkit.ccp import AlternatingProjections
+from labkit.training.embedder import Embedder
+from labkit.training.pictures import Pictures
+
+
+class References:
+    """Chooses the references of each problem and computes a batch's loss against them.
+
+    Parameters
+    ----------
+    method : the experiment's. loss : the pair loss. projections : around it; None for method "pairs".
+    pictures, embedder : where samples come from and how they become embeddings.
+
+    Attributes
+    ----------
+    anchors : (C, K) indices of the training samples that the proxies started from; None before the first choice.
+    """
+
+    def __init__(
+        self,
+        method: str,
+        loss: nn.Module,
+        projections: AlternatingProjections | None,
+        pictures: Pictures,
+        embedder: Embedder,
+    ) -> None:
+        self.by_samples = method == "samples"
+        self.pair_loss, self.projections = loss, projections
+        self.pictures, self.embedder = pictures, embedder
+        self.anchors: Tensor | None = None
+
+    @torch.no_grad()
+    def choose(self, optimizer: torch.optim.Optimizer) -> None:
+        """Draw a pool from the training pictures, embed it by the live weights, and start the proxies from it."""
+        if self.projections is None:
+            return
+        pool = self.pictures.pool(self.projections.pool_size)
+        embeddings = self.embedder.evaluate(self.pictures.views(pool.flatten()))
+        choice = self.projections.initialize(
+            embeddings.view(*pool.shape, -1), generator=self.pictures.generators["pool"], optimizer=optimizer
+        )
+        self.anchors = pool.gather(1, choice.indices.cpu())
+
+    def loss(self, indices: Tensor, labels: Tensor) -> Tensor:
+        """The loss, with its gradient, of the training pictures at `indices` (n,) with `labels` (n,)."""
+        if self.projections is None:
+            loss: Tensor = self.pair_loss(self.embedder.forward(self.pictures.views(indices)), labels)
+            return loss
+        anchors, wanted = None, indices
+        if self.by_samples and self.anchors is not None:  # embedded afresh, in one batch with the samples
+            wanted = torch.cat((indices, self.anchors.flatten()))
+        embeddings = self.embedder.forward(self.pictures.views(wanted))
+        if len(wanted) > len(indices):
+            anchors = embeddings[len(indices) :].view_as(self.projections.proxies)
+        loss = self.projections(embeddings[: len(indices)], labels, anchors=anchors)
+        return loss
+
+    @torch.no_grad()
+    def current(self) -> Tensor | None:
+        """Live proxies (C, K, D), normalised; for sample-based training the anchors as they are embedded now."""
+        if self.projections is None:
+            return None
+        if self.by_samples and self.anchors is not None:
+            anchors = self.embedder.embed(self.pictures.originals(self.anchors.flatten()))
+            self.projections.proxies.copy_(anchors.view_as(self.projections.proxies))
+        return self.projections.normalized(self.projections.proxies.detach()).cpu()
