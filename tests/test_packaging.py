@@ -77,10 +77,12 @@ def test_readme_s_first_command_starts_the_proof_of_concept():
 FLOORS = [
     {"errors"},
     {"validation", "files", "threads"},
+    {"scaling"},
     {"geometry"},
     {"k_center"},
     {"selection"},
     {"losses", "metrics"},
+    {"ccp_input"},
     {"ccp"},
     {"datasets", "models"},
     {"training"},
