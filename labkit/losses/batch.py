@@ -19,7 +19,8 @@ class Batch:
     `references` and `reference_labels` are None for pairs within the batch. `terms` is a miner's result, None for all:
     (a, p, a, n) pairs or (a, p, n) triplets of int64 indices, a into `embeddings`, p and n into the references.
     `excluded` are pairs (into `embeddings`, into the references) that count neither as positive nor as negative; only
-    where `terms` is None, and only pair losses know them.
+    where `terms` is None, and only pair losses know them. `normalized`: the references are so already, as the pair loss
+    would do it.
     """
 
     embeddings: Tensor
@@ -28,6 +29,7 @@ class Batch:
     reference_labels: Tensor | None
     terms: tuple[Tensor, ...] | None
     excluded: tuple[Tensor, Tensor] | None = None
+    normalized: bool = False
 
 
 def check_batch(embeddings: Any, labels: Any, indices_tuple: Any, ref_emb: Any, ref_labels: Any) -> Batch:

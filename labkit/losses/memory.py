@@ -36,7 +36,7 @@ class CrossBatchMemory(nn.Module):
 
     Attributes
     ----------
-    memory : the `EmbeddingQueue`; `memory.filled` rows are in use. Part of `state_dict()`, as is the count of `steps`.
+    memory : an `EmbeddingQueue` of `memory.filled` rows, normalised as labkit's losses do; saved together with `steps`.
 
     Raises
     ------
@@ -57,8 +57,7 @@ class CrossBatchMemory(nn.Module):
     def __init__(self, loss: Callable[..., Any], embedding_size: int, memory_size: int, warmup_steps: int = 0) -> None:
         super().__init__()
         if not callable(loss) or isinstance(loss, BaseProxyLoss):
-            got = type(loss).__name__ if callable(loss) else describe(loss)
-            raise LabError("loss", "a pair loss, which takes references", got)
+            raise LabError("loss", "a pair loss, which takes references", describe(type(loss)))
         self.loss = loss
         self.memory = EmbeddingQueue(memory_size, embedding_size)
         self.warmup_steps = int(check_number("warmup_steps", warmup_steps, low=0, whole=True))
@@ -106,7 +105,8 @@ class CrossBatchMemory(nn.Module):
             total = total + self._against_memory(x, labels, sample_ids)
         if self.training:
             self.steps += 1
-            self.memory.push(x, labels, sample_ids)
+            kept = self.loss.normalized(x.detach()) if isinstance(self.loss, PairLoss) else x.detach()
+            self.memory.push(kept, labels, sample_ids)
         return total
 
     def _against_memory(self, x: Tensor, labels: Tensor, ids: Tensor | None) -> Tensor:
@@ -114,7 +114,7 @@ class CrossBatchMemory(nn.Module):
         stale = None if ids is None else same_sample(ids, remembered)
         loss = self.loss
         if isinstance(loss, PairLoss):  # which need not check again what was checked when it came
-            return with_gradient_now(lambda x: loss.evaluate(Batch(x, labels, memory, owners, None, stale)), x)
+            return with_gradient_now(lambda x: loss.evaluate(Batch(x, labels, memory, owners, None, stale, True)), x)
         terms = None if stale is None else all_pairs_but(stale, labels, owners)
         parameters = loss.parameters() if isinstance(loss, nn.Module) else ()
         return with_gradient_now(lambda x: loss(x, labels, terms, memory, owners), x, parameters)

@@ -65,7 +65,7 @@ class PairLoss(BaseLoss):
         check_choice("anchor", self.anchor, ("proxy", "sample"))
         anchors, references = batch.embeddings, batch.references
         labels, reference_labels = batch.labels, batch.reference_labels
-        excluded = batch.excluded
+        excluded, kinds = batch.excluded, (self.normalize, None if batch.normalized else self.normalize)
         if references is None and len(anchors) == 1:
             expected = "at least two rows, or references in ref_emb"
             raise LabError("embeddings", expected, "one row", "One sample alone makes no pair.")
@@ -76,7 +76,7 @@ class PairLoss(BaseLoss):
         if swap and references is not None and reference_labels is not None:
             anchors, references, labels, reference_labels = references, anchors, reference_labels, labels
             listed = None if listed is None else listed.swapped()
-            excluded = None if excluded is None else excluded[::-1]
+            excluded, kinds = None if excluded is None else excluded[::-1], kinds[::-1]
         if self.needs_positives and listed is None and reference_labels is not None and len(anchors) > MANY_ANCHORS:
             keep = torch.isin(labels, reference_labels)
             keep[0] = True  # an empty set of anchors would be a case of its own
@@ -84,7 +84,7 @@ class PairLoss(BaseLoss):
             if excluded is not None:
                 kept = keep[excluded[0]]
                 excluded = (keep.cumsum(0) - 1)[excluded[0][kept]], excluded[1][kept]
-        return run_sweep(self, anchors, references, labels, reference_labels, listed, excluded)
+        return run_sweep(self, anchors, references, labels, reference_labels, kinds, listed, excluded)
 
 
 def run_sweep(
@@ -93,18 +93,19 @@ def run_sweep(
     references: Tensor | None,
     labels: Tensor,
     reference_labels: Tensor | None,
+    kinds: tuple[str | None, str | None],
     listed: Listed | None = None,
     excluded: tuple[Tensor, Tensor] | None = None,
 ) -> Tensor:
     """The loss of all pairs, or of the `listed` ones, of anchors (N, D) and references (M, D; None: the anchors).
 
-    `excluded` pairs of (anchors, references) are left out of all.
+    `kinds` of normalisation for anchors and references. `excluded` pairs of (anchors, references) are left out of all.
     """
     on = torch.is_grad_enabled()
     needs = (on and anchors.requires_grad, on and references is not None and references.requires_grad)
     reference_labels = labels if reference_labels is None else reference_labels
     flat = None if excluded is None else (excluded[0] * len(reference_labels) + excluded[1]).sort().values
-    task = _Task(loss, labels, reference_labels, listed, flat, needs)
+    task = _Task(loss, labels, reference_labels, kinds, listed, flat, needs)
     result: Tensor = _Sweep.apply(anchors, references, task)
     return result
 
@@ -114,6 +115,7 @@ class _Task:
     loss: PairLoss
     labels: Tensor
     reference_labels: Tensor
+    kinds: tuple[str | None, str | None]
     listed: Listed | None
     excluded: Tensor | None
     needs: tuple[bool, bool]
@@ -122,7 +124,7 @@ class _Task:
         """The loss, and its gradients with respect to both inputs where they are needed."""
         loss, want_slopes = self.loss, any(self.needs)
         within = references is None
-        r, r_lengths = normalize_rows(anchors if references is None else references, loss.normalize)
+        r, r_lengths = normalize_rows(anchors if references is None else references, self.kinds[1])
         grad_a = torch.zeros_like(anchors) if self.needs[0] else None
         grad_r = grad_a if within else torch.zeros_like(r) if self.needs[1] else None
         walk = self._walk(r if within else anchors, r, within)
@@ -137,17 +139,17 @@ class _Task:
                 grad = None if grad_a is None else grad_a[step.rows]
                 step.measured.add_gradients(step.pairs.slopes, grad, grad_others)
                 if grad is not None and not within:
-                    normalize_gradient_(grad, step.measured.x, step.lengths, loss.normalize)
+                    normalize_gradient_(grad, step.measured.x, step.lengths, self.kinds[0])
         value, scale = loss.reduce(_add_up(sums), len(anchors))
         if grad_r is not None:
-            normalize_gradient_(grad_r, r, r_lengths, loss.normalize).mul_(scale)
+            normalize_gradient_(grad_r, r, r_lengths, self.kinds[1]).mul_(scale)
         if grad_a is not None and not within:
             grad_a.mul_(scale)
         return value, grad_a, None if within else grad_r
 
     def _walk(self, a: Tensor, r: Tensor, within: bool) -> Walk:
         loss = self.loss
-        how = loss.normalize, loss.euclidean, loss.repeats
+        how = self.kinds[0], loss.euclidean, loss.repeats
         return Walk(a, r, self.labels, self.reference_labels, self.listed, self.excluded, within, *how)
 
 

@@ -61,7 +61,8 @@ def test_adds_the_same_loss_against_the_last_rows(name, size):
             expected = expected + plain(x, labels, None, past, owners)
         gradient = torch.autograd.grad(expected, x)[0]
         torch.testing.assert_close(value_and_gradient(memory, x, labels), (expected.detach(), gradient))
-        past, owners = torch.cat((past, x.detach()))[-size:], torch.cat((owners, labels))[-size:]
+        kept = plain.normalized(x.detach()) if hasattr(plain, "normalized") and name != "function" else x.detach()
+        past, owners = torch.cat((past, kept))[-size:], torch.cat((owners, labels))[-size:]
         assert memory.memory.filled == len(past)
         stored, _, _ = memory.memory.contents(like=x)
         assert {tuple(row) for row in stored.tolist()} == {tuple(row) for row in past.tolist()}
