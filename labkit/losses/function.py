@@ -68,7 +68,7 @@ class FunctionLoss(BaseLoss):
             raise LabError(name, "a 0-d tensor returned", describe(result))
         if not bool(torch.isfinite(result)):
             hint = "A mean over no pairs is NaN: sum and divide by max(1, count)."
-            raise LabError(name, "a finite loss returned", float(result), hint)
+            raise LabError(name, "a finite loss returned", float(result.detach()), hint)
         return result
 
 
