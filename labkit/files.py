@@ -6,6 +6,7 @@ import contextlib
 import errno
 import os
 import secrets
+import stat
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import BinaryIO
@@ -52,7 +53,8 @@ def write_atomically(path: str | os.PathLike[str], writer: Callable[[BinaryIO], 
 
     Raises
     ------
-    LabError : the disk is full, read-only, or the folder cannot be made or written to.
+    LabError : the disk is full, read-only, or the folder cannot be made or written to; something lies at `path` that
+        is no regular file (a folder, a device, a pipe).
 
     Examples
     --------
@@ -63,6 +65,7 @@ def write_atomically(path: str | os.PathLike[str], writer: Callable[[BinaryIO], 
     """
     target = Path(os.path.realpath(path))
     try:
+        _check_replaceable(path)
         with _temporary_sibling(target) as temporary:
             descriptor = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
             with os.fdopen(descriptor, "w+b") as file:
@@ -80,6 +83,17 @@ def write_atomically(path: str | os.PathLike[str], writer: Callable[[BinaryIO], 
             raise
         raise storage_error(path, cause) from error
     return Path(path)
+
+
+def _check_replaceable(path: str | os.PathLike[str]) -> None:
+    """Refuse what may not give way to a file: os.replace would put one in the place of /dev/null itself."""
+    try:
+        mode = os.stat(path).st_mode
+    except FileNotFoundError:
+        return
+    if not stat.S_ISREG(mode):
+        kind = "a folder" if stat.S_ISDIR(mode) else "a pipe" if stat.S_ISFIFO(mode) else "a device or socket"
+        raise LabError(str(path), "a regular file, or nothing there yet", kind, "Choose the name of a file.")
 
 
 @contextlib.contextmanager

@@ -2,6 +2,7 @@
 
 import errno
 import os
+import stat
 import subprocess
 import sys
 
@@ -132,3 +133,31 @@ except LabError as error:
     assert done.stdout.startswith("refused:") and "room to write" in done.stdout, done.stderr
     assert (tmp_path / "a.bin").read_bytes() == b"old"
     assert names(tmp_path) == ["a.bin"]
+
+
+def link_to(path):
+    link = path.with_name("link")
+    link.symlink_to(path)
+    return link
+
+
+@pytest.mark.parametrize("through", [lambda path: path, link_to])
+def test_a_pipe_is_not_replaced_by_a_file(tmp_path, through):
+    """Nor is a device: root's `--out /dev/null` must not put a file in its place."""
+    os.mkfifo(tmp_path / "pipe")
+    target = through(tmp_path / "pipe")
+    before = names(tmp_path)
+    with pytest.raises(LabError, match="expected a regular file, or nothing there yet; got a pipe"):
+        write_atomically(target, lambda file: pytest.fail("the writer was called"))
+    assert stat.S_ISFIFO((tmp_path / "pipe").stat().st_mode) and names(tmp_path) == before
+
+
+def test_a_folder_is_not_replaced_by_a_file(tmp_path):
+    with pytest.raises(LabError, match="got a folder"):
+        write_atomically(tmp_path, lambda file: pytest.fail("the writer was called"))
+
+
+def test_a_link_to_nothing_yet_is_written_through(tmp_path):
+    (tmp_path / "link").symlink_to(tmp_path / "target")
+    write_atomically(tmp_path / "link", lambda file: file.write(b"new"))
+    assert (tmp_path / "link").is_symlink() and (tmp_path / "target").read_bytes() == b"new"
