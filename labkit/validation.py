@@ -80,7 +80,13 @@ def check_labels(name: str, labels: Any, n: int, *, of: str = "embeddings") -> T
 
 
 def check_number(
-    name: str, value: Any, *, low: float = -math.inf, high: float = math.inf, open_low: bool = False, whole: bool = False
+    name: str,
+    value: Any,
+    *,
+    low: float = -math.inf,
+    high: float = math.inf,
+    open_low: bool = False,
+    whole: bool = False,
 ) -> float:
     """Return `value` if it is a finite number in [low, high] ((low, high] with `open_low`), whole where asked.
 
@@ -91,20 +97,20 @@ def check_number(
     ------
     LabError : not a number, NaN, infinite, out of range, or not whole.
     """
-    kinds = (int, np.integer) if whole else (int, float)
+    kinds: tuple[type[Any], ...] = (int, np.integer) if whole else (int, float)
     if isinstance(value, bool) or not isinstance(value, kinds):
         hint = f"Write {int(value)}." if isinstance(value, float) and value.is_integer() and abs(value) < 1e15 else ""
         raise LabError(name, "a whole number" if whole else "a number", describe(value), hint)
-    value = operator.index(value) if whole else value
-    too_low = value <= low if open_low else value < low
-    too_large = not -(2**63) <= value < 2**63 if whole else not _is_finite(value)
-    if too_large or too_low or value > high:
+    number: float = operator.index(value) if whole else value
+    too_low = number <= low if open_low else number < low
+    too_large = not -(2**63) <= number < 2**63 if whole else not _is_finite(number)
+    if too_large or too_low or number > high:
         left = "(" if open_low or low == -math.inf else "["
         right = ")" if high == math.inf else "]"
         kind = "a whole number" if whole else "a finite number"
-        got = describe(value) if isinstance(value, int) and too_large else value
+        got = describe(number) if isinstance(number, int) and too_large else number
         raise LabError(name, f"{kind} in {left}{low:g}, {high:g}{right}", got)
-    return value
+    return number
 
 
 def _is_finite(value: float) -> bool:

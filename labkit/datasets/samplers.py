@@ -50,8 +50,8 @@ class MPerClassSampler:
     ) -> None:
         order, self._counts, self._offsets = _group(labels)
         classes = len(self._counts)
-        check_number("classes_per_batch", classes_per_batch, low=1, whole=True)
-        check_number("samples_per_class", samples_per_class, low=1, whole=True)
+        classes_per_batch = int(check_number("classes_per_batch", classes_per_batch, low=1, whole=True))
+        samples_per_class = int(check_number("samples_per_class", samples_per_class, low=1, whole=True))
         if classes_per_batch > classes:
             raise LabError("classes_per_batch", f"at most the {classes} classes that there are", classes_per_batch)
         self.classes_per_batch, self.samples_per_class, self.generator = classes_per_batch, samples_per_class, generator
@@ -148,7 +148,7 @@ def draw_pool(labels: Tensor, per_class: int, generator: torch.Generator) -> Ten
     ------
     LabError : labels are not integers of shape (n,), or b < 1.
     """
-    check_number("per_class", per_class, low=1, whole=True)
+    per_class = int(check_number("per_class", per_class, low=1, whole=True))
     order, counts, offsets = _group(labels)
     labels, mixed = labels.cpu(), torch.randperm(len(order), generator=generator)
     # Shuffle all, then gather class by class: a stable sort keeps the shuffled order within a class.

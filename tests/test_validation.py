@@ -1,0 +1,85 @@
+"""The shared checks: what counts as a number, and that no value breaks the message about it."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from labkit import AlternatingProjections, ContrastiveLoss, ResNet20V2, retrieval_metrics
+from labkit.datasets import MPerClassSampler, draw_pool
+from labkit.errors import LabError
+from labkit.validation import check_number, describe
+
+LABELS = torch.arange(3).repeat_interleave(4)
+
+
+@pytest.mark.parametrize("value", [1, 7, 2**63 - 1, np.int32(7), np.int64(7), np.uint8(7)])
+def test_whole_numbers_come_back_as_int(value):
+    found = check_number("k", value, low=1, whole=True)
+    assert found == int(value) and type(found) is int
+
+
+@pytest.mark.parametrize("value", [2.0, np.float64(2.0), 2.5, math.nan, math.inf, True, np.bool_(True), "2", None, 0, -1])
+def test_what_is_no_whole_number_of_at_least_1_is_refused(value):
+    with pytest.raises(LabError, match="k: expected a whole number"):
+        check_number("k", value, low=1, whole=True)
+
+
+def test_a_whole_float_is_told_how_to_be_written():
+    with pytest.raises(LabError, match=r"got 2\.0 \(float\)\. Write 2\."):
+        check_number("k", 2.0, whole=True)
+
+
+@pytest.mark.parametrize("bits", [63, 100, 2000, 20_000])
+@pytest.mark.parametrize("sign", [1, -2])
+def test_whole_numbers_beyond_64_bits_are_refused(sign, bits):
+    with pytest.raises(LabError, match="k: expected a whole number"):
+        check_number("k", sign * 2**bits, whole=True)
+
+
+@pytest.mark.parametrize("bits", [1024, 20_000])  # Python writes out no integer of 20,000 bits
+@pytest.mark.parametrize("sign", [1, -1])
+def test_numbers_that_no_float_holds_are_refused(sign, bits):
+    with pytest.raises(LabError, match="x: expected a finite number"):
+        check_number("x", sign * 2**bits)
+    assert describe(sign * 2**bits) == f"a whole number of {bits + 1:,} bits"
+
+
+@pytest.mark.parametrize("value", [1, 1.5, np.float64(1.5)])
+def test_numbers_come_back_as_they_are(value):
+    assert check_number("x", value, low=1, high=2) == value
+
+
+def test_bounds():
+    assert check_number("x", 0.0, low=0) == 0
+    for bad in (-0.1, 1.1):
+        with pytest.raises(LabError, match=r"a finite number in \[0, 1\]"):
+            check_number("x", bad, low=0, high=1)
+    with pytest.raises(LabError, match=r"in \(0, 1\]; got 0"):
+        check_number("x", 0, low=0, high=1, open_low=True)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda n: ResNet20V2(n),
+        lambda n: AlternatingProjections(ContrastiveLoss(), 3, 2, proxies_per_class=n),
+        lambda n: AlternatingProjections(ContrastiveLoss(), n, 2),
+        lambda n: MPerClassSampler(LABELS, n, 2, torch.Generator()),
+        lambda n: MPerClassSampler(LABELS, 2, n, torch.Generator()),
+        lambda n: draw_pool(LABELS, n, torch.Generator()),
+    ],
+)
+def test_sizes_are_ints_wherever_they_are_taken(make):
+    make(2)
+    make(np.int64(2))
+    for bad in (2.0, 10**400):
+        with pytest.raises(LabError, match="expected a whole number"):
+            make(bad)
+
+
+def test_a_k_above_the_number_of_references_means_all_of_them():
+    x = torch.randn(6, 2, generator=torch.Generator().manual_seed(0))
+    labels = torch.tensor([0, 0, 1, 1, 2, 2])
+    assert retrieval_metrics(x, labels, ks=(2**63 - 1,))[f"recall_at_{2**63 - 1}"] == 1.0
