@@ -5,9 +5,8 @@ from __future__ import annotations
 import csv
 import os
 import re
-import zipfile
-import zlib
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -24,19 +23,19 @@ LABEL_COLUMNS = ("label", "labels", "class")
 def read_embeddings(path: str | os.PathLike[str]) -> tuple[Tensor, Tensor, list[str]]:
     """Read embeddings with their labels.
 
-    An **npz** file holds the arrays `embeddings` (n, D) and `labels` (n,). A **csv** file has one row per sample:
-    numbers and, in the column that its first line calls `label` (else in the last column), the label. Labels may be
-    text.
+    An **npz** file holds the arrays `embeddings` (n, D) and `labels` (n,). A **csv** file has one row, on one line, per
+    sample: numbers and a label. Its first line may name the columns, one of them `label` (or `labels`, or `class`);
+    without such a line the label is in the last column. Labels are whole numbers or text that is not empty.
 
     Returns
     -------
     (embeddings, labels, class_names) : float32 or float64 (n, D); int64 (n,), 0 … C - 1; the C labels as text, sorted
-        (as numbers where
-    all are whole numbers).
+        (as numbers where all are whole numbers).
 
     Raises
     ------
-    LabError : no such file, another kind of file, damaged, not numbers, shapes that disagree, NaN or infinity.
+    LabError : no such file, another kind of file, damaged, not numbers, shapes that disagree, NaN or infinity, a row
+        without a label, column names without one for the label.
     """
     where = Path(path)
     readers = {".npz": _read_npz, ".csv": _read_csv}
@@ -60,52 +59,103 @@ def read_embeddings(path: str | os.PathLike[str]) -> tuple[Tensor, Tensor, list[
     )
 
 
-def _read_npz(path: Path) -> tuple[NDArray[np.floating], NDArray[np.generic]]:
-    try:
-        with np.load(path, allow_pickle=False) as file:
-            missing = {"embeddings", "labels"} - set(file.files)
-            if missing:
-                raise LabError(str(path), "arrays named embeddings and labels", ", ".join(file.files) or "no arrays")
-            embeddings, labels = file["embeddings"], file["labels"]
-    except (zipfile.BadZipFile, zlib.error, EOFError) as error:
-        raise LabError(str(path), "a whole npz file", f"a damaged one ({error})") from error
-    except ValueError as error:
-        if isinstance(error, LabError):
-            raise
-        raise LabError(str(path), "arrays of numbers or text", str(error)) from error
+def _read_npz(path: Path) -> tuple[NDArray[np.floating], NDArray[Any]]:
+    embeddings, labels = _arrays_of(path)
     if embeddings.dtype.kind not in "fiu":
         raise LabError("embeddings", "real numbers", f"dtype {embeddings.dtype}")
-    if labels.dtype.kind == "f" and np.array_equal(labels, np.round(labels)):
-        labels = labels.astype(np.int64)  # whole numbers that were saved as floats
+    if labels.dtype.kind == "f":
+        labels = _whole(labels)
     if labels.dtype.kind not in "iuUS":
         raise LabError("labels", "whole numbers or text", f"dtype {labels.dtype}")
+    if labels.dtype.kind in "US" and labels.size and not np.char.str_len(labels).all():
+        empty = int(np.flatnonzero(np.char.str_len(labels) == 0)[0])
+        raise LabError("labels", "a label for every embedding", f"an empty text at index {empty}")
     return embeddings, labels
 
 
-def _read_csv(path: Path) -> tuple[NDArray[np.floating], NDArray[np.generic]]:
+def _arrays_of(path: Path) -> tuple[NDArray[Any], NDArray[Any]]:
+    """The arrays `embeddings` and `labels` of an npz file, of whatever shape and dtype."""
     try:
-        with open(path, newline="", encoding="utf-8-sig") as file:
-            rows = [row for row in csv.reader(file) if row]
-    except (UnicodeDecodeError, csv.Error) as error:
-        raise LabError(str(path), "comma-separated text in UTF-8", str(error)) from error
-    header = [cell.strip().lower() for cell in rows[0]] if rows else []
-    column = next((header.index(name) for name in LABEL_COLUMNS if name in header), -1)
-    first = 1 if column >= 0 or (header and not _is_number(header[0])) else 0
-    width = len(header)
-    if len(rows) <= first or width < 2:
+        loaded = np.load(path, allow_pickle=False)
+        if not isinstance(loaded, np.lib.npyio.NpzFile):
+            raise LabError(str(path), "an npz file with embeddings and labels", "one array alone", "Use numpy.savez.")
+        with loaded as file:
+            if not {"embeddings", "labels"} <= set(file.files):
+                raise LabError(str(path), "arrays named embeddings and labels", ", ".join(file.files) or "no arrays")
+            arrays = file["embeddings"], file["labels"]
+    except (LabError, OSError):
+        raise
+    except ValueError as error:
+        raise LabError(str(path), "arrays of numbers or text", str(error)) from error
+    except Exception as error:  # what one wrong byte makes zipfile, zlib and NumPy raise has no common class
+        raise LabError(str(path), "a whole npz file", f"a damaged one ({type(error).__name__}: {error})") from error
+    if not all(isinstance(array, np.ndarray) for array in arrays):  # NumPy gives the bytes of what is no array
+        raise LabError(str(path), "arrays named embeddings and labels", "a damaged file: other bytes under these names")
+    return arrays
+
+
+def _whole(labels: NDArray[Any]) -> NDArray[np.int64]:
+    """Whole numbers that were saved as floats, as integers; exact up to 2**53, and no float labels lie beyond."""
+    bad = ~((np.abs(labels) <= 2.0**53) & (labels == np.round(labels)))
+    if bad.any():
+        raise LabError("labels", "whole numbers or text", f"{labels[bad][0]} (dtype {labels.dtype})")
+    return labels.astype(np.int64)
+
+
+def _read_csv(path: Path) -> tuple[NDArray[np.floating], NDArray[Any]]:
+    rows = _rows_of(path)
+    header = [cell.strip().lower() for cell in rows[0][1]] if rows else []
+    column = _label_column(path, header)
+    body = rows if column is None else rows[1:]
+    width, place = len(header), -1 % max(len(header), 1) if column is None else column
+    if not body or width < 2:
         raise LabError(str(path), "rows with at least one number and a label", f"{len(rows)} rows of {width} columns")
-    column %= width
     numbers, labels = [], []
-    for line, row in enumerate(rows[first:], first + 1):
+    for line, row in body:
         if len(row) != width:
             raise LabError(f"{path}, row {line}", f"{width} columns", f"{len(row)}")
+        label = row[place].strip()
+        if not label:
+            raise LabError(f"{path}, row {line}", "a label", "an empty cell")
         try:
-            numbers.append([float(cell) for i, cell in enumerate(row) if i != column])
+            numbers.append([float(cell) for i, cell in enumerate(row) if i != place])
         except ValueError as error:
             raise LabError(f"{path}, row {line}", "numbers beside the label", str(error)) from error
-        labels.append(row[column].strip())
-    whole = all(re.fullmatch(r"-?[0-9]+", label) for label in labels)
-    return np.array(numbers), np.array([int(label) for label in labels] if whole else labels)
+        labels.append(label)
+    # Python refuses to read numbers of more than 4300 digits. Objects, because NumPy makes floats of large integers.
+    whole = all(re.fullmatch(r"-?[0-9]{1,4000}", label) for label in labels)
+    return np.array(numbers), np.array([int(label) for label in labels] if whole else labels, dtype=object)
+
+
+def _rows_of(path: Path) -> list[tuple[int, list[str]]]:
+    """The rows that are not empty, each with the number of its line."""
+    rows, end = [], 0
+    try:
+        with open(path, newline="", encoding="utf-8-sig") as file:
+            reader = csv.reader(file, strict=True)
+            for row in reader:
+                begin, end = end + 1, reader.line_num
+                if end > begin:  # a quote that is closed rows later has swallowed them
+                    raise LabError(f"{path}, row {begin}", "one row on one line", f"one that ends on line {end}",
+                                   "Look for a quotation mark that is not closed.")  # fmt: skip
+                if row:
+                    rows.append((begin, row))
+    except (UnicodeDecodeError, csv.Error) as error:
+        hint = "Look for a quotation mark that is not closed." if "end of data" in str(error) else ""
+        where = str(path) if isinstance(error, UnicodeDecodeError) else f"{path}, row {end + 1}"
+        raise LabError(where, "comma-separated text in UTF-8", str(error), hint) from error
+    return rows
+
+
+def _label_column(path: Path, first: list[str]) -> int | None:
+    """Which column the first line calls the label; None where it is no line of names but a sample."""
+    named = [i for i, cell in enumerate(first) if cell in LABEL_COLUMNS]
+    if len(named) > 1:
+        raise LabError(str(path), "one label column", f"{len(named)}: {', '.join(first[i] for i in named)}")
+    if not named and first and not _is_number(first[0]):
+        raise LabError(str(path), "a column named label, or no line of names", f"the names {', '.join(first)[:80]}",
+                       "Call the label's column label, or leave the names out and put the label last.")  # fmt: skip
+    return named[0] if named else None
 
 
 def _is_number(cell: str) -> bool:

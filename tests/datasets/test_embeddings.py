@@ -42,7 +42,8 @@ def test_npz_with_text_labels_and_with_whole_floats(tmp_path):
         ("x,label,y\n0.5,10,-1\n2,9,0.03\n7,10,8\n", [1, 0, 1], ["9", "10"]),
         ("\ufefflabel,x,y\nb,.5,-1.0\na,2,3e-2\n\nb,7,8\n", [1, 0, 1], ["a", "b"]),
         ("0.5,-1,b\n2,0.03,a\n7,8,b\n", [1, 0, 1], ["a", "b"]),
-        ("x,y,kind\n0.5,-1,b\n2,0.03,a\n7,8,b\n", [1, 0, 1], ["a", "b"]),
+        ("x,y,class\n0.5,-1,b\n2,0.03,a\n7,8,b\n", [1, 0, 1], ["a", "b"]),
+        ('0,1,LABEL\n0.5,-1,"b, or c"\n2,0.03,a\n7,8,"b, or c"\n', [1, 0, 1], ["a", "b, or c"]),
     ],
 )
 def test_csv(tmp_path, text, labels, names):
@@ -59,11 +60,34 @@ def test_csv(tmp_path, text, labels, names):
         ("1,2,a\n1,b\n", "row 2: expected 3 columns; got 2"),
         ("x,label\n1,a\nsix,b\n", "row 3: expected numbers beside the label"),
         ("1,2,a\nnan,2,b\n", "finite"),
+        ("x,y,kind\n1,2,a\n", "a column named label, or no line of names; got the names x, y, kind"),
+        ("x,label,class\n1,2,a\n", "one label column; got 2"),
+        ("x,label\n1,a\n\n2, \n", "row 4: expected a label; got an empty cell"),
+        ("1,2,a\n3,4,\n", "row 2: expected a label; got an empty cell"),
+        ('1,2,"a\n3,4,b\n5,6,c\n', "row 1: .*unexpected end of data.*quotation mark"),
+        ('1,2,a\n3,4,"b\n5,6,c"\n7,8,d\n', "row 2: expected one row on one line; got one that ends on line 3"),
+        ('1,2,"a"b\n3,4,c\n', "row 1: expected comma-separated text"),
     ],
 )
 def test_bad_csv(tmp_path, text, words):
     with pytest.raises(LabError, match=words):
         read_embeddings(write(tmp_path, text))
+
+
+@pytest.mark.parametrize(
+    ("labels", "names"),
+    [
+        ([str(2**63), "-1", str(2**63 + 1)], ["-1", str(2**63), str(2**63 + 1)]),
+        ([str(2**64), "-" + "9" * 100, "0"], ["-" + "9" * 100, "0", str(2**64)]),
+        (["9" * 5000, "8" * 5000, "10"], ["10", "8" * 5000, "9" * 5000]),
+        (["12", "7", "012"], ["7", "12"]),
+    ],
+)
+def test_csv_labels_of_any_length_stay_apart(tmp_path, labels, names):
+    rows = "".join(f"1,2,{label}\n" for label in labels)
+    _, y, found = read_embeddings(write(tmp_path, rows))
+    assert found == names
+    assert [found[i].lstrip("0") or "0" for i in y.tolist()] == [label.lstrip("0") or "0" for label in labels]
 
 
 def test_csv_that_is_not_utf_8(tmp_path):
@@ -86,6 +110,11 @@ def test_csv_that_is_not_utf_8(tmp_path):
         ({"embeddings": VALUES * np.inf, "labels": np.array([1, 2, 3])}, "finite"),
         ({"embeddings": VALUES.astype(str), "labels": np.array([1, 2, 3])}, "real numbers"),
         ({"embeddings": VALUES, "labels": np.array([0.5, 1, 1])}, "whole numbers or text"),
+        ({"embeddings": VALUES, "labels": np.array([np.inf, 1, 1])}, "whole numbers or text; got inf"),
+        ({"embeddings": VALUES, "labels": np.array([1, -np.inf, 1])}, "whole numbers or text; got -inf"),
+        ({"embeddings": VALUES, "labels": np.array([np.nan, 1, 1])}, "whole numbers or text; got nan"),
+        ({"embeddings": VALUES, "labels": np.array([1e300, 1, 1])}, "whole numbers or text; got 1e[+]300"),
+        ({"embeddings": VALUES, "labels": np.array(["a", "", "b"])}, "a label for every embedding; got an empty text"),
         ({"embeddings": VALUES, "labels": np.array([1, 2, None], dtype=object)}, "arrays of numbers or text"),
     ],
 )
@@ -107,3 +136,28 @@ def test_damaged_or_other_files(tmp_path):
     ):
         with pytest.raises(LabError, match=words):
             read_embeddings(path)
+
+
+@pytest.mark.parametrize("array", [VALUES, np.array(["a", "b"])])
+def test_a_single_array_under_the_name_of_an_archive(tmp_path, array):
+    with open(tmp_path / "a.npz", "wb") as file:
+        np.save(file, array)
+    with pytest.raises(LabError, match=r"a\.npz: expected an npz file with embeddings and labels; got one array alone"):
+        read_embeddings(tmp_path / "a.npz")
+
+
+@pytest.mark.parametrize("save_as", [np.savez, np.savez_compressed])
+def test_one_wrong_byte_anywhere_is_found_or_harmless(tmp_path, save_as):
+    """A format reader may raise anything; bytes that only zip's bookkeeping has may be wrong without harm."""
+    save_as(tmp_path / "a.npz", embeddings=VALUES.astype(np.float32), labels=np.array([1, 2, 1], dtype=np.int8))
+    whole, refused = (tmp_path / "a.npz").read_bytes(), 0
+    for at in range(len(whole)):
+        (tmp_path / "b.npz").write_bytes(whole[:at] + bytes([whole[at] ^ 0xFF]) + whole[at + 1 :])
+        try:
+            x, y, names = read_embeddings(tmp_path / "b.npz")
+        except LabError:
+            refused += 1
+        else:
+            assert np.array_equal(x.numpy(), VALUES.astype(np.float32)) and y.tolist() == [0, 1, 0]
+            assert names == ["1", "2"]
+    assert refused > len(whole) / 2
