@@ -102,7 +102,7 @@ def _append(url: str, partial: Path, content: Content, progress: bool) -> str:
         with requests.get(url, headers=headers, stream=True, timeout=_TIMEOUT) as response:
             start = _start_of(response, have, content.size)
             _write(response, partial, start, content, progress)
-    except (requests.RequestException, HTTPError) as error:
+    except (requests.RequestException, HTTPError, ValueError) as error:  # ValueError: a redirect to no address at all
         return _in_short(error)
     return ""
 

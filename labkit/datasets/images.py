@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from labkit.errors import LabError
-from labkit.validation import check_labels, describe
+from labkit.validation import check_labels, check_number, describe
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,7 +71,7 @@ def stratified_split(labels: Tensor, size: int) -> tuple[Tensor, Tensor]:
 
     Parameters
     ----------
-    labels : int64 (n,).
+    labels : integers (n,).
     size : how many to set aside, 1 … n - 1.
 
     Returns
@@ -80,9 +80,11 @@ def stratified_split(labels: Tensor, size: int) -> tuple[Tensor, Tensor]:
 
     Raises
     ------
-    LabError : `size` leaves one of the two parts empty.
+    LabError : labels are not integers of shape (n,), `size` is no whole number or leaves one of the two parts empty.
     """
-    n = len(labels)
+    n = labels.shape[0] if isinstance(labels, Tensor) and labels.ndim else 0
+    labels = check_labels("labels", labels, n, of="the data").cpu()
+    size = int(check_number("size", size, whole=True))
     if not 0 < size < n:
         raise LabError("size", f"between 1 and {n - 1}, so that both parts of {n} samples have some", size)
     counts = torch.unique(labels, return_counts=True)[1]

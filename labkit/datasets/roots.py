@@ -22,11 +22,14 @@ def data_root() -> Path:
 
     Raises
     ------
-    LabError : LABKIT_DATA names something that is not a folder.
+    LabError : LABKIT_DATA names something that is not a folder, or begins with ~ and a user that is not there.
     """
     named = os.environ.get(VARIABLE, "").strip()
     if named:
-        root = Path(named).expanduser().absolute()
+        try:
+            root = Path(named).expanduser().absolute()
+        except RuntimeError as error:  # no such user, or one without a home
+            raise LabError(VARIABLE, "a folder", repr(named), "There is no such home folder; write it out.") from error
         if root.exists() and not root.is_dir():
             raise LabError(VARIABLE, "a folder", f"{root}, which is a file")
         return root

@@ -35,6 +35,12 @@ def serving(mirrors):
                 return
             asked = self.headers.get("Range", "")
             mirror.requests.append(asked)
+            if mirror.status in (301, 302, 307, 308):
+                self.send_response(mirror.status)
+                for name, value in ({"Content-Length": "0"} | mirror.headers).items():
+                    self.send_header(name, value)
+                self.end_headers()
+                return
             if mirror.status != 200:
                 self.send_error(mirror.status)
                 return

@@ -111,6 +111,19 @@ def test_a_mirror_that_refuses_is_passed_over(target, status):
     assert only(target)
 
 
+@pytest.mark.parametrize(
+    "location", ["http://[::1", "http://127.0.0.1:port/", "file:///a.bin", "http://", "http://a\xff..b/", "/0"]
+)
+def test_a_mirror_that_redirects_to_nowhere_is_passed_over(target, location):
+    get(target, Mirror(b"", status=302, headers={"Location": location}), Mirror(BYTES))
+    assert only(target)
+
+
+def test_a_bad_redirect_is_told_as_the_reason(target):
+    with pytest.raises(LabError, match="/0: ValueError: Invalid IPv6 URL"):
+        get(target, Mirror(b"", status=302, headers={"Location": "http://[::1"}))
+
+
 def test_nobody_listens(target):
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))

@@ -41,6 +41,20 @@ def test_split_refuses_an_empty_part(size):
         stratified_split(torch.tensor([0, 0, 1, 1]), size)
 
 
+@pytest.mark.parametrize("size", [2.0, "2", None, True, 10**400])
+def test_split_refuses_a_size_that_is_no_whole_number(size):
+    with pytest.raises(LabError, match="size: expected a whole number"):
+        stratified_split(torch.tensor([0, 0, 1, 1]), size)
+
+
+@pytest.mark.parametrize(
+    "labels", [[0, 0, 1, 1], torch.zeros(4, 1).long(), torch.zeros(4), torch.tensor(3), None, torch.tensor([True] * 4)]
+)
+def test_split_refuses_what_are_no_labels(labels):
+    with pytest.raises(LabError, match="labels"):
+        stratified_split(labels, 2)
+
+
 def images(n=4):
     return torch.arange(n * 6, dtype=torch.uint8).reshape(n, 1, 2, 3)
 

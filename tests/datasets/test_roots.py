@@ -30,6 +30,12 @@ def test_a_file_is_no_data_root(tmp_path, monkeypatch):
         data_root()
 
 
+def test_a_home_folder_that_is_not_there(monkeypatch):
+    monkeypatch.setenv("LABKIT_DATA", "~nosuchuser/x")
+    with pytest.raises(LabError, match="LABKIT_DATA: expected a folder; got '~nosuchuser/x'"):
+        data_root()
+
+
 @pytest.mark.parametrize("value", [None, "", "  "])
 def test_then_the_checkout(monkeypatch, value):
     monkeypatch.delenv("LABKIT_DATA", raising=False)
