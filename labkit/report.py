@@ -17,7 +17,7 @@ from labkit.metrics import covering_curve
 from labkit.plots import covering_curves, distance_histograms, metric_strips, problem_gallery, proxy_spread_over_time
 from labkit.plots.film import Film
 from labkit.plots.findings import Moments, common_origin, headline_of
-from labkit.plots.palette import class_color, run_line
+from labkit.plots.palette import class_color, legible, run_line
 from labkit.plots.player import player_data, player_map
 from labkit.plots.reading import RecordingLike, Runs, named_runs, series
 from labkit.report_page import Page, bare
@@ -83,7 +83,7 @@ def report_html(recordings: RecordingLike | Runs, *, title: str = "", partial: b
         "<footer>Written by labkit. The page holds everything it shows and loads nothing.</footer></main>",
         '<div id="card" role="status"></div>',
     ]
-    return page.finish(title, "".join(body))
+    return legible(page.finish(title, "".join(body)))
 
 
 def _headline(runs: Runs, recording: RecordingLike) -> str:

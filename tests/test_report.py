@@ -250,3 +250,18 @@ def test_no_recording_is_refused(tmp_path: Path) -> None:
     with pytest.raises(LabError, match="recordings: expected at least one recording"):
         write_report(tmp_path / "r.html", {})
     assert not (tmp_path / "r.html").exists()
+
+
+def test_names_that_no_file_can_hold_are_written_with_a_replacement(runs: dict[str, Recording], tmp_path: Path) -> None:
+    odd = "x\ud800"
+    recording = replace(
+        runs["CCP"],
+        class_names=[odd, *runs["CCP"].class_names[1:]],
+        experiment=runs["CCP"].experiment | {"name": odd},
+        events=[{"step": 400, "what": odd}],
+        environment={"python": odd},
+    )
+    write_report(tmp_path / "r.html", {odd: recording}, title=odd, command=odd)
+    page = Reader((tmp_path / "r.html").read_text("utf-8"))
+    assert page.text.count("x\ufffd") >= 5
+    assert page.blocks["film"]["classes"][0] == "x\ufffd"

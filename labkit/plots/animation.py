@@ -9,8 +9,9 @@ import plotly.graph_objects as go
 from labkit.plots import findings, marks
 from labkit.plots.film import Film
 from labkit.plots.palette import FAINT, INK, present
-from labkit.plots.reading import RecordingLike
+from labkit.plots.reading import RecordingLike, check_pixels
 from labkit.plots.thumbnails import braille, grey_images
+from labkit.validation import check_number
 
 _LEFT, _LENGTH = 0.34, 0.66  # where the scrubber lies, in widths of the picture; the buttons are left of it
 _BELOW = -0.15
@@ -40,8 +41,10 @@ def animation(
 
     Raises
     ------
-    LabError : arrays of the recording that disagree, or an empty recording.
+    LabError : arrays of the recording that disagree, an empty recording or none at all, or a setting out of its range.
     """
+    check_pixels("size", size)
+    check_number("milliseconds", milliseconds, low=0)
     film = Film(recording, sample)
     pictures = None
     if thumbnails and recording.thumbnails is not None:

@@ -12,7 +12,8 @@ from plotly.subplots import make_subplots
 from labkit.errors import LabError
 from labkit.plots import findings
 from labkit.plots.palette import FAINT, plain, present, run_line, translucent
-from labkit.plots.reading import Floats, RecordingLike, Runs, float_array, named_runs, series
+from labkit.plots.reading import Floats, RecordingLike, Runs, check_pixels, float_array, named_runs, series
+from labkit.validation import check_number, describe
 
 # metric, its name on the axis, logarithmic
 STRIPS = (
@@ -44,11 +45,14 @@ def covering_curves(
 
     Raises
     ------
-    LabError : no curves, or one that is empty, not one-dimensional or not finite.
+    LabError : no curves, one that is empty, not one-dimensional or not finite, or a k below 1.
 
     Reference: "Deep Metric Learning with Chance Constraints", covering radius in the test domain.
     """
-    named = dict(curves) if isinstance(curves, Mapping) else {"": curves}
+    named = {
+        str(name): _listed("curves", c) for name, c in (curves if isinstance(curves, Mapping) else {"": curves}).items()
+    }
+    marked = [int(check_number("at", k, low=1, whole=True)) for k in _listed("at", at)]
     if not named or any(len(group) == 0 for group in named.values()):
         raise LabError("curves", "at least one class with its radii", "none")
     fig = go.Figure()
@@ -72,7 +76,7 @@ def covering_curves(
             name=f"{plain(name)} mean".strip(),
             hovertemplate="k = %{x}: mean radius %{y:.3f}<extra>" + "</extra>",
         )  # fmt: skip
-        points = ", ".join(f"{mean[k - 1]:.3f} with k = {k}" for k in at if 1 <= k <= len(mean))
+        points = ", ".join(f"{mean[k - 1]:.3f} with k = {k}" for k in marked if k <= len(mean))
         sentences.append(f"{name}: {points}" if name else points)
         averages.append(f"{name} {mean.mean():.3f}".strip())
     head = title if title is not None else "Mean radius " + "; ".join(sentences)
@@ -81,6 +85,12 @@ def covering_curves(
     fig.update_xaxes(type="log", title_text="k, centres taken greedily per class (logarithmic)")
     fig.update_yaxes(rangemode="tozero", title_text="covering radius (distance)")
     return fig
+
+
+def _listed(name: str, values: Any) -> list[Any]:
+    if not hasattr(values, "__len__") or not hasattr(values, "__getitem__") or isinstance(values, (str, Mapping)):
+        raise LabError(name, "a list, one entry per class" if name == "curves" else "a list of k", describe(values))
+    return list(values)
 
 
 def _mean_curve(classes: list[Floats]) -> Floats:
@@ -111,8 +121,9 @@ def metric_strips(recordings: RecordingLike | Runs, *, title: str | None = None,
 
     Raises
     ------
-    LabError : an empty dict.
+    LabError : an empty dict, something that is no recording, or `width` < 10.
     """
+    check_pixels("width", width)
     runs = named_runs(recordings)
     strips = [strip for strip in STRIPS if any(len(series(r, strip[0])[0]) for r in runs.values())] or [STRIPS[0]]
     fig = make_subplots(rows=len(strips), cols=1, shared_xaxes=True, vertical_spacing=0.03)
@@ -143,6 +154,7 @@ def proxy_spread_over_time(recordings: RecordingLike | Runs, *, title: str | Non
 
     Parameters, errors and result as for `metric_strips`.
     """
+    check_pixels("width", width)
     runs = named_runs(recordings)
     fig = go.Figure()
     for index, (name, recording) in enumerate(runs.items()):

@@ -12,7 +12,16 @@ from labkit.errors import LabError
 from labkit.plots import marks
 from labkit.plots.palette import present
 from labkit.plots.plane import Plane
-from labkit.plots.reading import Floats, Ints, float_array, label_array, names_of, proxies_by_class
+from labkit.plots.reading import (
+    Floats,
+    Ints,
+    check_pixels,
+    check_sample,
+    float_array,
+    label_array,
+    names_of,
+    proxies_by_class,
+)
 from labkit.plots.thumbnails import braille, grey_images
 from labkit.validation import check_choice
 
@@ -30,7 +39,7 @@ def nearest_own_proxy(embeddings: Floats, labels: Ints, proxies: Floats, classes
 
 def evenly_per_class(labels: Ints, sample: int | None) -> Ints:
     """Rows of about `sample` samples, spread evenly over each class and in order; all rows for None."""
-    n = len(labels)
+    n, sample = len(labels), check_sample(sample)
     if sample is None or sample >= n:
         return np.arange(n)
     kept = []
@@ -78,10 +87,11 @@ def embedding_map(
 
     Raises
     ------
-    LabError : shapes that disagree, NaN, balls without proxies.
+    LabError : shapes that disagree, NaN, numbers beyond 1e30, balls without proxies, `sample` < 1 or `size` < 10.
 
     Reference: "Deep Metric Learning with Chance Constraints", MNIST figure (samples, proxies, K-Center's choice).
     """
+    check_pixels("size", size)
     x = float_array("embeddings", embeddings, "n, D")
     y = label_array("labels", labels, len(x))
     classes = np.unique(y)

@@ -15,6 +15,7 @@ from labkit.plots.reading import (
     Ints,
     ProblemLike,
     RecordingLike,
+    check_recording,
     float_array,
     label_array,
     names_of,
@@ -37,6 +38,7 @@ class Film:
     """
 
     def __init__(self, recording: RecordingLike, sample: int | None) -> None:
+        check_recording("recording", recording)
         embeddings = float_array("recording.embeddings", recording.embeddings, "T, n, D")
         labels = label_array("recording.labels", recording.labels, embeddings.shape[1])
         self.steps = [int(s) for s in recording.steps]

@@ -12,7 +12,8 @@ from labkit.plots import findings, marks
 from labkit.plots.film import Film
 from labkit.plots.findings import number
 from labkit.plots.palette import present
-from labkit.plots.reading import RecordingLike, value_at
+from labkit.plots.reading import RecordingLike, check_pixels, check_recording, value_at
+from labkit.validation import check_number
 
 
 @dataclass(frozen=True)
@@ -75,11 +76,15 @@ def problem_gallery(
 
     Raises
     ------
-    LabError : arrays of the recording that disagree.
+    LabError : arrays of the recording that disagree, no recording at all, or a setting out of its range.
 
     Reference: "Deep Metric Learning with Chance Constraints", MNIST figure.
     """
-    pictures = pictures_of(recording, most)
+    check_recording("recording", recording)
+    check_pixels("side", side)
+    if columns is not None:
+        columns = int(check_number("columns", columns, low=1, whole=True))
+    pictures = pictures_of(recording, int(check_number("most", most, low=1, whole=True)))
     film = Film(recording, sample)
     columns = min(columns or (2 if len(pictures) == 4 else 3), len(pictures))
     rows = -(-len(pictures) // columns)

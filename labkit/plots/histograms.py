@@ -10,7 +10,8 @@ import plotly.graph_objects as go
 from labkit.errors import LabError
 from labkit.plots.embedding_map import evenly_per_class
 from labkit.plots.palette import INK, present, translucent
-from labkit.plots.reading import Floats, float_array, label_array
+from labkit.plots.reading import Floats, check_sample, float_array, label_array
+from labkit.validation import check_number
 
 SAME, OTHER = "#0072B2", "#D55E00"
 
@@ -22,7 +23,7 @@ def distance_histograms(
     neg_margin: float | None = None,
     *,
     bins: int = 80,
-    sample: int = 2000,
+    sample: int | None = 2000,
 ) -> Any:
     """Histograms of Euclidean distances within classes and between classes; the title says how many pairs violate the
     margins.
@@ -33,7 +34,8 @@ def distance_histograms(
         in a class.
     pos_margin : m⁺ of the loss C2: same-class pairs should lie nearer. neg_margin : m⁻: other-class pairs should lie
         farther.
-    bins : number of bars. sample : use about so many samples at most, evenly per class (n (n − 1) / 2 pairs).
+    bins : number of bars, 1 … 10,000. sample : use about so many samples at most, 2 or more, evenly per class
+        (n (n − 1) / 2 pairs); None: all of them.
 
     Returns
     -------
@@ -41,13 +43,17 @@ def distance_histograms(
 
     Raises
     ------
-    LabError : shapes that disagree, NaN, or no pair at all.
+    LabError : shapes that disagree, NaN, numbers beyond 1e30, no pair at all, or a setting out of its range.
 
     Reference: "Deep Metric Learning with Chance Constraints", contrastive loss with positive margin.
     """
     x = float_array("embeddings", embeddings, "n, D")
     y = label_array("labels", labels, len(x))
-    rows = evenly_per_class(y, sample)
+    bins = int(check_number("bins", bins, low=1, high=10_000, whole=True))
+    for name, margin in (("pos_margin", pos_margin), ("neg_margin", neg_margin)):
+        if margin is not None:
+            check_number(name, margin)
+    rows = evenly_per_class(y, check_sample(sample, low=2))
     distances, together = _pairs(x[rows]), _pairs_together(y[rows])
     if not len(distances):
         raise LabError("embeddings", "at least two samples", f"{len(x)}")

@@ -82,9 +82,14 @@ def _template() -> go.layout.Template:
 THEME = _template()
 
 
+def legible(text: str) -> str:
+    """A user's text as every file can hold it: half a character (a lone surrogate) becomes U+FFFD."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
 def plain(text: str) -> str:
     """A user's text without power over markup: plotly reads a few HTML tags in its texts."""
-    return html.escape(text, quote=False)
+    return html.escape(legible(text), quote=False)
 
 
 def present(fig: Any, title: str, subtitle: str = "", *, width: int, height: int, above: int = 10) -> None:
@@ -95,6 +100,7 @@ def present(fig: Any, title: str, subtitle: str = "", *, width: int, height: int
     the picture grows with their lines, plus `above` pixels for what stands between title and picture. `layout.meta`
     keeps both texts, so that a page can print them as its own.
     """
+    title, subtitle = legible(title), legible(subtitle)
     bold, small = _lines(title, width / 9.6), _lines(subtitle, width / 6.4)
     text = "<br>".join(f"<b>{line}</b>" for line in bold)
     text += "".join(f"<br><span style='font-size:12px;color:#555'>{line}</span>" for line in small)

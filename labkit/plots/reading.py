@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from labkit.errors import LabError
-from labkit.validation import describe
+from labkit.plots.palette import legible
+from labkit.validation import check_number, describe
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+LARGEST = 1e30  # its square is a double and itself a single, in which the marks are written
 
 
 class ProblemLike(Protocol):
@@ -36,6 +38,7 @@ class ProblemLike(Protocol):
     def next_proxies(self) -> NDArray[Any] | None: ...
 
 
+@runtime_checkable
 class RecordingLike(Protocol):
     """The part of `labkit.training.Recording` that figures and report read."""
 
@@ -73,13 +76,46 @@ def named_runs(recordings: RecordingLike | Runs) -> dict[str, RecordingLike]:
 
     Raises
     ------
-    LabError : an empty dict.
+    LabError : an empty dict, or something that is no recording.
     """
     if isinstance(recordings, Mapping):
         if not recordings:
             raise LabError("recordings", "at least one recording", "an empty dict")
-        return {str(name): recording for name, recording in recordings.items()}
-    return {str(recordings.experiment.get("name", "run")): recordings}
+        return {legible(str(name)): check_recording(f"recordings[{name!r}]", run) for name, run in recordings.items()}
+    check_recording("recordings", recordings)
+    return {legible(str(recordings.experiment.get("name", "run"))): recordings}
+
+
+def check_recording(name: str, recording: Any) -> RecordingLike:
+    """Return `recording` if it has all parts of one.
+
+    Raises
+    ------
+    LabError : it has not.
+    """
+    if not isinstance(recording, RecordingLike):
+        raise LabError(name, "a Recording", describe(recording), "Recording.load(path) reads one from its file.")
+    return recording
+
+
+def check_sample(sample: Any, *, low: int = 1) -> int | None:
+    """Return how many samples to draw at most, a whole number of at least `low`; None for all of them.
+
+    Raises
+    ------
+    LabError : anything else.
+    """
+    return None if sample is None else int(check_number("sample", sample, low=low, whole=True))
+
+
+def check_pixels(name: str, value: Any) -> float:
+    """Return a width or height in pixels: 10 at least, as plotly demands.
+
+    Raises
+    ------
+    LabError : anything else.
+    """
+    return check_number(name, value, low=10, high=1e5)
 
 
 def float_array(name: str, values: Any, shape: str) -> Floats:
@@ -88,7 +124,7 @@ def float_array(name: str, values: Any, shape: str) -> Floats:
 
     Raises
     ------
-    LabError : not numbers, another number of dimensions, empty, NaN or infinite.
+    LabError : not numbers, another number of dimensions, empty, NaN, infinite, or beyond 1e30 in size.
     """
     if hasattr(values, "detach"):  # a tensor, perhaps on a GPU or bf16, neither of which NumPy reads
         values = values.detach().cpu().double()
@@ -101,6 +137,9 @@ def float_array(name: str, values: Any, shape: str) -> Floats:
     if not np.isfinite(array).all():
         bad = int((~np.isfinite(array)).sum())
         raise LabError(name, "finite numbers only", f"{bad} NaN or infinite of {array.size}")
+    largest = float(np.abs(array).max())
+    if largest > LARGEST:
+        raise LabError(name, f"numbers of at most {LARGEST:g} in size", f"one of {largest:g}")
     return array
 
 
@@ -124,7 +163,7 @@ def label_array(name: str, values: Any, n: int) -> Ints:
 def names_of(classes: Ints, class_names: Sequence[str] | None) -> list[str]:
     """The name of each class; its number where there is no name for it."""
     known = list(class_names or ())
-    return [str(known[c]) if 0 <= c < len(known) else str(c) for c in classes]
+    return [legible(str(known[c])) if 0 <= c < len(known) else str(c) for c in classes]
 
 
 def proxies_by_class(name: str, proxies: Any, classes: Ints, dimensions: int) -> Floats | None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 
 from labkit.errors import LabError
-from labkit.plots import animation, embedding_map
+from labkit.plots import animation, embedding_map, problem_gallery
 from labkit.training.recording import Recording
 from tests.plots.recordings import make_recording
 
@@ -91,3 +92,28 @@ def test_arrays_that_disagree_are_refused(ccp: Recording) -> None:
         animation(replace(ccp, steps=ccp.steps[:-1]))
     with pytest.raises(LabError, match="recording.labels"):
         animation(replace(ccp, labels=ccp.labels[:-1]))
+
+
+@pytest.mark.parametrize("recording", [{}, None, {"a": 1}, "run.npz"])
+@pytest.mark.parametrize("draw", [animation, problem_gallery])
+def test_what_is_no_recording_is_refused(draw: Any, recording: Any) -> None:
+    with pytest.raises(LabError, match="recording: expected a Recording"):
+        draw(recording)
+
+
+@pytest.mark.parametrize(
+    ("draw", "change"),
+    [
+        (animation, {"size": -620}),
+        (animation, {"sample": -3}),
+        (animation, {"milliseconds": -1}),
+        (problem_gallery, {"side": -330}),
+        (problem_gallery, {"sample": 0}),
+        (problem_gallery, {"most": 0}),
+        (problem_gallery, {"columns": 1.5}),
+        (problem_gallery, {"columns": -1}),
+    ],
+)
+def test_settings_out_of_their_range_are_refused(draw: Any, change: dict[str, Any], ccp: Recording) -> None:
+    with pytest.raises(LabError, match=f"{next(iter(change))}: expected"):
+        draw(ccp, **change)

@@ -114,3 +114,29 @@ def test_a_recording_without_evaluations_gives_an_empty_picture(ccp: Recording) 
 def test_no_recording_is_refused() -> None:
     with pytest.raises(LabError, match="recordings: expected at least one recording"):
         metric_strips({})
+
+
+@pytest.mark.parametrize("curves", [None, 5, "abc", {"a": None}, {"a": 5}, [1.0, 2.0], [[]], {}, []])
+def test_what_are_no_curves_is_refused(curves: Any) -> None:
+    with pytest.raises(LabError, match="curves: expected"):
+        covering_curves(curves)
+
+
+@pytest.mark.parametrize("at", [None, 4, ("a",), (1.5,), (0,), (-1,)])
+def test_what_is_no_k_is_refused(at: Any) -> None:
+    with pytest.raises(LabError, match="at: expected"):
+        covering_curves([np.array([0.5, 0.0])], at=at)
+
+
+@pytest.mark.parametrize("draw", [metric_strips, proxy_spread_over_time])
+@pytest.mark.parametrize("recordings", [None, 3, {"a": None}, [], "run.npz"])
+def test_what_is_no_recording_is_refused(draw: Any, recordings: Any) -> None:
+    with pytest.raises(LabError, match="recordings.*: expected a Recording"):
+        draw(recordings)
+
+
+@pytest.mark.parametrize("draw", [metric_strips, proxy_spread_over_time])
+@pytest.mark.parametrize("width", [-860, 0, None])
+def test_a_width_that_cannot_be_drawn_is_refused(draw: Any, width: Any, ccp: Recording) -> None:
+    with pytest.raises(LabError, match="width: expected"):
+        draw(ccp, width=width)

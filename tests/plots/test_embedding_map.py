@@ -136,6 +136,13 @@ def test_a_class_name_cannot_act_as_markup(scene: dict[str, Any]) -> None:
         ({"embeddings": np.zeros(90)}, "embeddings: expected a non-empty array of shape"),
         ({"embeddings": np.full((90, 2), np.nan)}, "embeddings: expected finite numbers only; got 180 NaN"),
         ({"embeddings": "nonsense"}, "embeddings: expected numbers"),
+        ({"embeddings": np.full((90, 3), 1e300), "proxies": None, "next_proxies": None}, "at most 1e[+]30 in size"),
+        ({"proxies": np.full((3, 4, 2), -1e31)}, "proxies: expected numbers of at most 1e[+]30"),
+        ({"size": -640}, r"size: expected a finite number in \[10, 100000\]; got -640"),
+        ({"size": "wide"}, "size: expected a number"),
+        ({"sample": -5}, "sample: expected a whole number"),
+        ({"sample": 0}, "sample: expected a whole number"),
+        ({"sample": 2.5}, "sample: expected a whole number"),
         ({"proxies": np.zeros((3, 4, 5))}, "proxies: expected D = 2"),
         ({"proxies": np.zeros((2, 4, 2))}, "proxies: expected one row per class, C = 3"),
         ({"next_proxies": np.zeros((3, 2))}, "next_proxies: expected a non-empty array of shape"),
@@ -152,3 +159,18 @@ def test_what_cannot_be_drawn_is_refused(scene: dict[str, Any], change: dict[str
 def test_a_single_sample_gives_a_picture() -> None:
     fig = embedding_map(np.array([[0.3, 0.4]]), np.array([7]))
     assert by_name(fig)["7"].x.tolist() == pytest.approx([0.3], abs=1e-3)
+
+
+@pytest.mark.parametrize("scale", [1e30, 1e-30, 1e-300])
+@pytest.mark.parametrize("dimensions", [2, 5])
+def test_numbers_of_any_size_up_to_the_limit_are_drawn(scale: float, dimensions: int) -> None:
+    x = np.random.default_rng(8).uniform(-1, 1, size=(30, dimensions)) * scale
+    fig = embedding_map(x, np.arange(30) % 3, x[:3, None], balls=True)
+    assert np.isfinite(fig.layout.xaxis.range).all()
+    assert all(np.isfinite(by_name(fig)[name].x).all() for name in "012")
+
+
+def test_a_class_name_that_no_file_can_hold_is_shown_with_a_replacement(scene: dict[str, Any]) -> None:
+    fig = embedding_map(**scene, class_names=["a\ud800", "\ud83d\ude00", "c"], title="half \udc00")
+    assert {"a\ufffd", "\U0001f600", "c"} <= set(by_name(fig)) and "half \ufffd" in fig.layout.title.text
+    fig.to_html().encode()

@@ -75,6 +75,30 @@ def test_large_sets_are_thinned_and_said() -> None:
     assert fig.layout.meta["subtitle"] == "90 of 300 samples"
 
 
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"bins": 0}, "bins: expected a whole number"),
+        ({"bins": 1.5}, "bins: expected a whole number"),
+        ({"bins": 10**9}, "bins: expected a whole number"),
+        ({"pos_margin": "a"}, "pos_margin: expected a number"),
+        ({"neg_margin": np.inf}, "neg_margin: expected a finite number"),
+        ({"sample": -1}, "sample: expected a whole number"),
+        ({"sample": 1}, "sample: expected a whole number"),
+        ({"embeddings": np.full((60, 3), 1e300)}, "embeddings: expected numbers of at most"),
+    ],
+)
+def test_settings_out_of_their_range_are_refused(
+    data: tuple[np.ndarray, np.ndarray], change: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(LabError, match=message):
+        distance_histograms(**{"embeddings": data[0], "labels": data[1], **change})
+
+
+def test_one_bar_and_all_samples(data: tuple[np.ndarray, np.ndarray]) -> None:
+    assert all(len(trace.x) == 2 for trace in distance_histograms(*data, bins=1, sample=None).data)
+
+
 def test_a_single_sample_is_refused() -> None:
     with pytest.raises(LabError, match="embeddings: expected at least two samples; got 1"):
         distance_histograms(np.ones((1, 2)), np.array([0]))
