@@ -98,7 +98,8 @@ class _SoftChoice(torch.autograd.Function):
             top = values[rows].amax(dim=2, keepdim=True)
             gaps = values[rows] - top
             exponents = (gaps / gamma).clamp_(min=NEVER)
-            chosen = exponents.softmax(dim=2)
+            chosen = exponents.exp()  # the largest is 1; a softmax over so few is several times slower
+            chosen /= chosen.sum(dim=2, keepdim=True)
             result[rows] = gaps.mul_(chosen).sum(dim=2).add_(top.squeeze(2))
             if slopes is not None:
                 mean = torch.linalg.vecdot(chosen, exponents).unsqueeze(2)
