@@ -9,6 +9,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from labkit.errors import LabError
+from labkit.scaling import careful_rows, rescaled, unscaled, unusual
 from labkit.validation import check_choice, check_embeddings, check_finite, describe
 
 NORMALIZATIONS = ("lipschitz", "l2")
@@ -32,24 +33,25 @@ def normalize_rows(x: Tensor, kind: str | None) -> tuple[Tensor, Tensor | None]:
     if kind is None:
         return x, None
     lengths = torch.linalg.vector_norm(x, dim=-1, keepdim=True)
-    if kind == "lipschitz":
-        return x / lengths.clamp(min=1.0), lengths
-    return x / lengths.clamp(min=torch.finfo(x.dtype).tiny), lengths
+    unit = x / lengths.clamp(min=1.0 if kind == "lipschitz" else torch.finfo(x.dtype).tiny)
+    return careful_rows(x, unit, lengths, kind) if unusual(lengths, kind) else (unit, lengths)
 
 
 def normalize_gradient_(gradient: Tensor, unit: Tensor, lengths: Tensor | None, kind: str | None) -> Tensor:
     """Carry `gradient` with respect to the normalised rows `unit` back to the rows before, in place.
 
     On the sphere the part along the row vanishes and the rest shrinks with the length; inside the unit ball the
-    Lipschitz normalisation is the identity. A row of zeros has no direction: under "l2" its gradient is zero.
+    Lipschitz normalisation is the identity. Under "l2" a row of zeros, without direction, has the gradient zero, and
+    no gradient exceeds the largest number.
     """
     if kind is None or lengths is None:
         return gradient
     along = (gradient.unsqueeze(-2) @ unit.unsqueeze(-1)).squeeze(-1)  # (n, 1); makes no product of size (n, D)
     if kind == "lipschitz":
         return gradient.addcmul_(along * (lengths > 1), unit, value=-1).div_(lengths.clamp(min=1.0))
-    gradient.addcmul_(along, unit, value=-1).mul_(lengths > 0)  # zeroed first: divided by tiny it could overflow
-    return gradient.div_(lengths.clamp(min=torch.finfo(unit.dtype).tiny))
+    ends = torch.finfo(unit.dtype)
+    factors = lengths.clamp(min=ends.tiny).reciprocal_().mul_(lengths > 0)
+    return gradient.addcmul_(along, unit, value=-1).mul_(factors).clamp_(ends.min, ends.max)
 
 
 class _Normalize(torch.autograd.Function):
@@ -100,9 +102,8 @@ def lipschitz_normalize(x: Tensor) -> Tensor:
 
     Examples
     --------
-    >>> lipschitz_normalize(torch.tensor([[3.0, 4.0], [0.3, 0.4]]))
-    tensor([[0.6000, 0.8000],
-            [0.3000, 0.4000]])
+    >>> lipschitz_normalize(torch.tensor([3.0, 4.0])), lipschitz_normalize(torch.tensor([0.3, 0.4]))
+    (tensor([0.6000, 0.8000]), tensor([0.3000, 0.4000]))
     """
     return normalize(x, "lipschitz")
 
@@ -201,7 +202,8 @@ class _Distance(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, y: Tensor) -> Tensor:
         ctx.save_for_backward(x, y)
-        return DistanceBlock(x, y).values
+        return unscaled("x", DistanceBlock(x, y).values, scale)
+        x, y, scale = rescaled(x, y)  # which leaves directions, hence the gradient, as they are
 
     @staticmethod
     @once_differentiable
@@ -232,7 +234,7 @@ def pairwise_distance(x: Tensor, y: Tensor | None = None) -> Tensor:
 
     Raises
     ------
-    LabError : not two-dimensional, empty, integer, NaN or infinite, of different widths or on different devices.
+    LabError : not two-dimensional, empty, integer, NaN, infinite or too far apart, of different widths or devices.
 
     Examples
     --------

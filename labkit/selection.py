@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any, NamedTuple
 
 import torch
@@ -10,10 +9,10 @@ from torch import Tensor
 
 from labkit.errors import LabError
 from labkit.k_center import pick_batched, pick_lazily
+from labkit.scaling import binary_scale, peak, unscaled
 from labkit.validation import check_finite, check_number, describe
 
 _LARGE, _MANY = 4096, 16  # points of a set and picks from which the lazy way pays
-_LARGEST_EXPONENT = 40  # between 2^-40 and 2^40 squares and their sums stay clear of the ends of float32
 
 
 class KCenter(NamedTuple):
@@ -49,7 +48,8 @@ def greedy_k_center(points: Tensor, k: int, initial: Tensor | None = None, mask:
 
     Raises
     ------
-    LabError : wrong shapes or dtypes, NaN or infinite points, k < 1 or larger than the valid points of some set.
+    LabError : wrong shapes or dtypes, NaN or infinite points, or some further apart than the largest number; k < 1 or
+        larger than the valid points of some set.
 
     Examples
     --------
@@ -63,10 +63,12 @@ def greedy_k_center(points: Tensor, k: int, initial: Tensor | None = None, mask:
     sets = points.reshape(-1, n, size)
     invalid = None if mask is None else ~mask.reshape(-1, n)
     start = None if start is None else start.reshape(sets.shape[0], -1, size)
-    if (scale := _scale(sets, start)) != 1.0:
-        sets, start = sets * scale, None if start is None else start * scale
+    if (scales := _scales(sets, start)) is not None:
+        sets, start = sets * scales, None if start is None else start * scales
     indices, radii = _pick(sets, k, start, invalid)
-    return KCenter(indices.reshape(*lead, k), radii.div_(scale).reshape(*lead, k))
+    if scales is not None:
+        radii = unscaled("points", radii, scales[:, 0])
+    return KCenter(indices.reshape(*lead, k), radii.reshape(*lead, k))
 
 
 def random_selection(candidates: int | Tensor, k: int, generator: torch.Generator | None = None) -> Tensor:
@@ -112,11 +114,13 @@ def _pick(points: Tensor, k: int, start: Tensor | None, invalid: Tensor | None) 
     return indices, radii
 
 
-def _scale(points: Tensor, start: Tensor | None) -> float:
-    """A power of two, hence exact, by which squares of very large or small numbers neither overflow nor vanish."""
-    peak = max(float(torch.stack(values.aminmax()).abs().max()) for values in (points, start) if values is not None)
-    exponent = math.frexp(peak)[1]
-    return 1.0 if peak == 0 or abs(exponent) <= _LARGEST_EXPONENT else 2.0**-exponent
+def _scales(points: Tensor, start: Tensor | None) -> Tensor | None:
+    """(S, 1, 1): by what each set is multiplied so that squares neither overflow nor vanish; None for nothing."""
+    both = (points,) if start is None else (points, start)
+    if binary_scale(peak(*both), points.dtype) == 1.0:
+        return None
+    scales = [binary_scale(peak(*one), points.dtype) for one in zip(*both, strict=True)]
+    return points.new_tensor(scales)[:, None, None]
 
 
 def _checked_points(points: Any, mask: Any) -> tuple[Tensor, Tensor | None]:
@@ -161,6 +165,6 @@ def _checked_initial(initial: Any, points: Tensor) -> Tensor | None:
         raise LabError("initial", wanted, describe(initial))
     if initial.ndim != 2 and initial.shape[:-2] != lead:
         raise LabError("initial", wanted, describe(initial))
-    check_finite("initial", initial)
     centres = initial.detach().to(points)
+    check_finite("initial", centres)  # in the dtype of the points, which may be too small for them
     return centres.expand(*lead, *centres.shape[-2:])

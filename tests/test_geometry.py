@@ -122,7 +122,7 @@ def test_cosines():
     assert torch.allclose(cosine_similarity(x, torch.tensor([[0.0, 3.0]])), torch.tensor([[0.0], [0.5**0.5]]))
 
 
-@settings(max_examples=25)
+@settings(max_examples=25, deadline=None)  # torch.testing takes its time to load
 @given(st.integers(1, 6), st.integers(1, 6), st.sampled_from(WIDTHS))
 def test_shapes_and_memory_layout(n, m, width):
     x, y = points(width, n).T, points(2 * m, width, seed=1)[::2]  # neither contiguous

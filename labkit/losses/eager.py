@@ -9,6 +9,8 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from labkit.errors import LabError
+
 
 def with_gradient_now(compute: Callable[[Tensor], Tensor], x: Tensor, parameters: Iterable[Tensor] = ()) -> Tensor:
     """The 0-d `compute(x)`, differentiated with respect to x and to `parameters` before this function returns.
@@ -32,6 +34,22 @@ def known(value: Tensor, gradients: Sequence[Tensor | None], inputs: Sequence[Te
     """The 0-d `value`, whose gradients with respect to `inputs` are these."""
     result: Tensor = _Known.apply(value, gradients, *inputs)
     return result
+
+
+def check_held(value: float, gradients: Sequence[Tensor | None], dtype: torch.dtype) -> None:
+    """Refuse a loss that `dtype` cannot hold, or that is so large that its gradients overflowed.
+
+    Raises
+    ------
+    LabError : as said.
+    """
+    most = torch.finfo(dtype).max
+    held = abs(value) <= most  # False for NaN too
+    if held and abs(value) > most**0.5:  # below, the gradients need no look
+        held = all(g is None or bool(torch.isfinite(g).all()) for g in gradients)
+    if not held:
+        hint = "Choose normalize='lipschitz' or 'l2', scale the embeddings down, or look at the loss's settings."
+        raise LabError("embeddings", "numbers small enough to be squared and added up", f"a loss of {value}", hint)
 
 
 class _Known(torch.autograd.Function):

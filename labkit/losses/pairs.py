@@ -22,6 +22,7 @@ from labkit.geometry import normalize_gradient_, normalize_rows
 from labkit.losses.base import BaseLoss
 from labkit.losses.batch import Batch
 from labkit.losses.blocks import Listed, PairBlock, Walk
+from labkit.losses.eager import check_held
 from labkit.validation import check_choice
 
 MANY_ANCHORS = 1024  # from which on it pays to leave out those without effect
@@ -160,9 +161,7 @@ class _Sweep(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, anchors: Tensor, references: Tensor | None, task: _Task) -> Tensor:
         value, *ctx.gradients = task.solve(anchors, references)
-        if not math.isfinite(value):
-            hint = "Choose normalize='lipschitz' or 'l2', or scale the embeddings down."
-            raise LabError("embeddings", "numbers small enough to be squared and added up", f"a loss of {value}", hint)
+        check_held(value, ctx.gradients, anchors.dtype)
         ctx.task = task
         ctx.save_for_backward(anchors, references)
         return anchors.new_tensor(value)

@@ -8,7 +8,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from labkit.geometry import squared_lengths
 from labkit.losses.proxy_base import BaseProxyLoss, Terms
 from labkit.validation import check_number
 
@@ -79,7 +78,8 @@ class ProxyNCALoss(BaseProxyLoss):
             return values / self.temperature
         if self.normalize == "l2":
             return values * (2 / self.temperature)
-        lengths = squared_lengths(weight)
+        lengths: Tensor = torch.linalg.vector_norm(weight, dim=1)
         if self.normalize == "lipschitz":
-            lengths = lengths.clamp(max=1.0)
-        return (2 * values - lengths) / self.temperature
+            lengths = lengths.clamp(max=1.0)  # before the square, which may overflow
+        exponents: Tensor = (2 * values - lengths.square()) / self.temperature
+        return exponents

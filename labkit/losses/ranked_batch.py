@@ -17,14 +17,16 @@ def ranked_batch(
 ) -> tuple[float, Tensor | None] | None:
     """The ranked list loss of x (N, D) within the batch under l2 normalisation, and its gradient where wanted.
 
-    `boundaries` are the distances beyond which positives and within which negatives cost. None where some row is zero
-    or two rows are so close that their distance should come from their difference: then the general way is to be gone.
+    `boundaries` are the distances beyond which positives and within which negatives cost. None where some row is so
+    short that its gradient could overflow, two rows are so close that their distance should come from their difference,
+    or the dtype cannot hold the weight: then the general way is to be gone.
     """
     unit, lengths = normalize_rows(x, "l2")
     assert lengths is not None
     d = torch.addmm(unit.new_full((), 2.0), unit, unit.T, alpha=-2)  # squared distances
     d.fill_diagonal_(SELF**2)
-    if d.amin().item() < 16384 * torch.finfo(d.dtype).eps or lengths.amin().item() == 0.0:
+    ends = torch.finfo(d.dtype)
+    if weight > ends.max or d.amin().item() < 16384 * ends.eps or lengths.amin().item() < 1e9 * ends.tiny:
         return None
     d.sqrt_()
     positive = (labels.unsqueeze(1) == labels).to(d.dtype).fill_diagonal_(0.0)  # 1 and 0: faster than bits here

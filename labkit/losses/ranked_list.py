@@ -7,7 +7,7 @@ from torch import Tensor
 
 from labkit.losses.batch import Batch
 from labkit.losses.blocks import PairBlock
-from labkit.losses.eager import known
+from labkit.losses.eager import check_held, known
 from labkit.losses.pairs import PairLoss, Sums
 from labkit.losses.ranked_batch import ranked_batch
 from labkit.validation import check_choice, check_number
@@ -84,6 +84,7 @@ class RankedListLoss(PairLoss):
             want = torch.is_grad_enabled() and x.requires_grad
             solved = ranked_batch(x.detach(), batch.labels, (near, far), self.temperature, self.weight, want)
             if solved is not None:
+                check_held(solved[0], solved[1:], x.dtype)
                 return known(x.new_tensor(solved[0]), [solved[1]], [x]) if want else x.new_tensor(solved[0])
         return super().compute(batch)
 

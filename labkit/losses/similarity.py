@@ -8,35 +8,38 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from labkit.geometry import normalize_gradient_, normalize_rows
+from labkit.geometry import normalize, normalize_gradient_, normalize_rows
+from labkit.scaling import unusual
 
 NUMBERS_AT_ONCE = 1 << 18  # entries of a large matrix handled together, so that they stay in the cache
 NEVER = -750.0  # exp of it is 0 in every precision
 
 
-def similarity(x: Tensor, weight: Tensor, normalize: str | None) -> Tensor:
+def similarity(x: Tensor, weight: Tensor, kind: str | None) -> Tensor:
     """Dot products (N, M) of rows of x (N, D) and of weight (M, D) after normalisation by name, differentiable once.
 
     The proxies' lengths scale the columns of the product, so that normalised proxies are never stored. A row of
     zeros under "l2" has similarity 0 to everything and gradient 0.
     """
-    result: Tensor = _Similarity.apply(x, weight, normalize)
+    result: Tensor
+    if kind is None:
+        result = _Similarity.apply(x, weight, None, None)
+        return result
+    lengths: Tensor = torch.linalg.vector_norm(weight.detach(), dim=1)
+    if unusual(lengths, kind):  # the product with such proxies may overflow or vanish before their lengths come in
+        result = normalize(x, kind) @ normalize(weight, kind).T
+    else:
+        result = _Similarity.apply(x, weight, kind, lengths)
     return result
 
 
 class _Similarity(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, x: Tensor, weight: Tensor, kind: str | None) -> Tensor:
+    def forward(ctx: Any, x: Tensor, weight: Tensor, kind: str | None, scale: Tensor | None) -> Tensor:
         unit, lengths = normalize_rows(x, kind)
         values = unit @ weight.T
-        scale = None
-        if kind is not None:
-            scale = torch.linalg.vector_norm(weight, dim=1)
-            if kind == "lipschitz":
-                scale.clamp_(min=1.0).reciprocal_()
-            else:
-                empty = scale == 0
-                scale.clamp_(min=torch.finfo(scale.dtype).tiny).reciprocal_().masked_fill_(empty, 0.0)
+        if scale is not None:  # the proxies' lengths, none of them unusual
+            scale = (scale.clamp(min=1.0) if kind == "lipschitz" else scale).reciprocal()
             values *= scale
         ctx.kind = kind
         ctx.save_for_backward(unit, lengths, weight, scale)
@@ -44,7 +47,7 @@ class _Similarity(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, slopes: Tensor) -> tuple[Tensor | None, Tensor | None, None]:
+    def backward(ctx: Any, slopes: Tensor) -> tuple[Tensor | None, Tensor | None, None, None]:
         unit, lengths, weight, scale = ctx.saved_tensors
         grad_x = grad_weight = None
         with torch.autocast(slopes.device.type, enabled=False):
@@ -54,7 +57,7 @@ class _Similarity(torch.autograd.Function):
                 grad_x = normalize_gradient_(slopes @ weight, unit, lengths, ctx.kind)
             if ctx.needs_input_grad[1]:
                 grad_weight = _weight_gradient(slopes, unit, weight, scale, ctx.kind)
-        return grad_x, grad_weight, None
+        return grad_x, grad_weight, None, None
 
 
 def _weight_gradient(slopes: Tensor, unit: Tensor, weight: Tensor, scale: Tensor | None, kind: str | None) -> Tensor:

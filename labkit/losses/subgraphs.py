@@ -10,8 +10,9 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.nn.functional import embedding_bag
 
-from labkit.geometry import normalize_gradient_, normalize_rows
+from labkit.geometry import normalize, normalize_gradient_, normalize_rows
 from labkit.losses.eager import known
+from labkit.scaling import unusual
 
 ROWS_OF_CLASSES = 1 << 20  # entries of the matrix of proxies against classes that are made at a time
 
@@ -25,25 +26,38 @@ class Subgraph:
 
 
 def connect(
-    x: Tensor, weight: Tensor, owners: Tensor | None, k: int, per_class: int, normalize: str | None
+    x: Tensor, weight: Tensor, owners: Tensor | None, k: int, per_class: int, kind: str | None
 ) -> tuple[Tensor, Tensor]:
     """Similarities (M, k) of x (M, D) to the k most similar rows of weight (P, D), and their indices (M, k), unordered.
 
     With `owners` (M,), the classes of x, the `per_class` rows of the own class come first, whatever their similarity.
     After the one product x weightᵀ nothing of its size is made, nor kept for the backward pass.
     """
-    result: tuple[Tensor, Tensor] = _Connect.apply(x, weight, owners, k, per_class, normalize)
+    scale = None
+    if kind is not None:
+        lengths = torch.linalg.vector_norm(weight.detach(), dim=1)
+        if unusual(lengths, kind):  # the product with such proxies may overflow or vanish before their lengths come in
+            x, weight, kind = normalize(x, kind), normalize(weight, kind), None
+        else:
+            scale = (lengths.clamp(min=1.0) if kind == "lipschitz" else lengths).reciprocal_()
+    result: tuple[Tensor, Tensor] = _Connect.apply(x, weight, owners, k, per_class, kind, scale)
     return result
 
 
 class _Connect(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: Any, x: Tensor, weight: Tensor, owners: Tensor | None, k: int, per_class: int, kind: str | None
+        ctx: Any,
+        x: Tensor,
+        weight: Tensor,
+        owners: Tensor | None,
+        k: int,
+        per_class: int,
+        kind: str | None,
+        scale: Tensor | None,  # (P,): what each row of weight is multiplied with to be normalised; None for nothing
     ) -> tuple[Tensor, Tensor]:
         unit, lengths = normalize_rows(x, kind)
         values = unit @ weight.T
-        scale = _scales(weight, kind)
         if scale is not None:
             values *= scale
         if owners is None:
@@ -78,17 +92,7 @@ class _Connect(torch.autograd.Function):
                 along = torch.zeros_like(scale).index_add_(0, entries, (slopes * similarities).flatten())
                 along *= scale.square() * (scale < 1 if ctx.kind == "lipschitz" else 1)
                 grad_weight.addcmul_(along.unsqueeze(1), weight, value=-1)
-        return grad_x, grad_weight, None, None, None, None
-
-
-def _scales(weight: Tensor, kind: str | None) -> Tensor | None:
-    """(P,): what each row is multiplied with to be normalised; None for nothing."""
-    if kind is None:
-        return None
-    lengths = torch.linalg.vector_norm(weight, dim=1)
-    least = 1.0 if kind == "lipschitz" else torch.finfo(lengths.dtype).tiny
-    scales: Tensor = lengths.clamp(min=least).reciprocal_().mul_(1 if kind == "lipschitz" else lengths > 0)
-    return scales
+        return grad_x, grad_weight, None, None, None, None, None
 
 
 def class_losses(

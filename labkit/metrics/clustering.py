@@ -9,6 +9,7 @@ import numpy as np
 
 from labkit.errors import LabError
 from labkit.metrics.arrays import as_pair
+from labkit.scaling import binary_scale, peak
 from labkit.validation import check_number
 
 _SMALL = 1 << 30  # n * C * D up to which scikit-learn's careful start is affordable
@@ -40,7 +41,8 @@ def nmi(embeddings: Any, labels: Any, seed: int = 0) -> float:
     k = np.unique(truth).size
     if k < 2:
         raise LabError("labels", "at least two classes", f"only class {truth[0]}")
-    points = samples.cpu().numpy()
+    # Clusters do not depend on the scale, but k-means squares distances.
+    points = (samples * binary_scale(peak(samples), samples.dtype)).cpu().numpy()
     cluster = _sklearn_clusters if points.size * k <= _SMALL else _faiss_clusters
     return float(np.clip(normalized_mutual_info_score(truth, cluster(points, k, seed)), 0.0, 1.0))
 

@@ -9,7 +9,7 @@ import torch
 
 from labkit.errors import LabError
 from labkit.metrics.arrays import as_pair
-from labkit.metrics.pairs import pair_blocks
+from labkit.metrics.pairs import finite_mean, pair_blocks
 from labkit.validation import check_number
 
 
@@ -49,4 +49,4 @@ def violation_rate(embeddings: Any, labels: Any, beta: float, alpha: float) -> V
         violated += int((excess >= 0).sum())
         hinge += float((excess + alpha).clamp_(min=0).sum())
         count += distance.numel()
-    return ViolationRate(violated / count, hinge / count, hinge / count / alpha)
+    return ViolationRate(violated / count, finite_mean(hinge / count), finite_mean(hinge / count / alpha))

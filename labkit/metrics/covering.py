@@ -12,7 +12,9 @@ from torch import Tensor
 from labkit.errors import LabError
 from labkit.k_center import direct_distance
 from labkit.metrics.arrays import as_embeddings, as_labels, as_pair
+from labkit.scaling import binary_scale, peak, rescaled, unscaled
 from labkit.selection import greedy_k_center
+from labkit.validation import check_finite
 
 _BLOCK = 1 << 24  # distances held at once, 64 MiB in float32
 
@@ -69,7 +71,8 @@ def covering_radius(embeddings: Any, labels: Any, centers: Any, center_labels: A
 
     Raises
     ------
-    LabError : wrong shapes or dtypes, NaN or infinity, or a class that has samples but no centre.
+    LabError : wrong shapes or dtypes, NaN or infinity, distances beyond the largest number, or a class that has samples
+        but no centre.
     """
     return covering_summary(embeddings, labels, centers, center_labels).radius
 
@@ -87,14 +90,20 @@ def covering_summary(embeddings: Any, labels: Any, centers: Any, center_labels: 
     if centres.shape[1] != samples.shape[1]:
         raise LabError("centers", f"{samples.shape[1]} columns, as the embeddings have", f"shape {tuple(centres.shape)}")
     owners = as_labels("center_labels", center_labels, centres, of="centers")
+    check_finite("centers", centres)  # in the dtype of the samples, which may be too small for them
     own = dict(_by_class(owners))
+    usual = binary_scale(peak(samples, centres), samples.dtype) == 1.0
     names, rows = [], []
     for label, members in _by_class(classes):
         if label not in own:
             raise LabError("center_labels", "a centre for every class among the labels", f"none for class {label}")
-        nearest = _nearest_distance(samples[members], centres[own[label]])
+        points, middles, scale = samples[members], centres[own[label]], 1.0
+        if not usual:
+            points, middles, scale = rescaled(points, middles)
+        nearest = _nearest_distance(points, middles)
+        figures = torch.stack((nearest.max(), _quantile(nearest, 0.95), nearest.mean()))
         names.append(label)
-        rows.append(torch.stack((nearest.max(), _quantile(nearest, 0.95), nearest.mean())))
+        rows.append(unscaled("embeddings", figures, scale))
     radius, quantile, mean = torch.stack(rows).unbind(1)
     return CoveringSummary(torch.tensor(names, device=classes.device), radius, quantile, mean)
 
@@ -117,13 +126,14 @@ def covering_curve(embeddings: Any, labels: Any) -> list[Tensor]:
 
     Raises
     ------
-    LabError : wrong shapes or dtypes, NaN or infinity.
+    LabError : wrong shapes or dtypes, NaN or infinity, distances beyond the largest number.
     """
     samples, classes = as_pair(embeddings, labels)
+    usual = binary_scale(peak(samples), samples.dtype) == 1.0
     curves = []
     for _, members in _by_class(classes):
         points = samples[members]
-        start = _eccentricity(points).argmin()
+        start = _eccentricity(points if usual else rescaled(points, points)[0]).argmin()
         # The start goes to the front, where the selection begins; the order of the others, which decides ties, is kept.
         order = torch.arange(points.shape[0], device=points.device)
         order = torch.cat((start[None], order[order != start]))

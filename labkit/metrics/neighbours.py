@@ -6,6 +6,9 @@ import threading
 from typing import Any
 
 import numpy as np
+import torch
+
+from labkit.scaling import binary_scale
 
 Array = np.ndarray[Any, Any]
 
@@ -27,7 +30,8 @@ class NeighbourSearch:
     def __init__(self, queries: Array, references: Array, *, exclude_self: bool) -> None:
         largest = max(float(np.abs(queries).max()), float(np.abs(references).max()))
         # A power of two is an exact scale: squares of huge or tiny numbers then neither overflow nor vanish.
-        scale = 2.0 ** -np.frexp(largest)[1] if largest > 0 else 1.0
+        dtype = torch.float64 if queries.dtype == np.float64 else torch.float32
+        scale = binary_scale(largest, dtype, always=True)
         self.queries = queries * queries.dtype.type(scale)
         self.references = self.queries if exclude_self else references * references.dtype.type(scale)
         self.exclude_self = exclude_self

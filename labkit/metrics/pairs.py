@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,7 +11,8 @@ from torch import Tensor
 
 from labkit.errors import LabError
 from labkit.k_center import direct_distance
-from labkit.metrics.arrays import as_pair
+from labkit.metrics.arrays import as_pair, as_tensor
+from labkit.scaling import binary_scale, peak, rescaled, unscaled
 from labkit.validation import check_finite, describe
 
 _BLOCK = 1 << 18  # distances held at once, 2 MiB in float64
@@ -25,6 +27,11 @@ def pair_blocks(embeddings: Tensor, labels: Tensor) -> Iterator[tuple[Tensor, Te
     embeddings, whose error is about 1e-8 of the embeddings' spread.
     """
     n, size = embeddings.shape
+    scale = binary_scale(peak(embeddings), torch.float64)
+    if scale != 1.0:
+        for distance, same in pair_blocks(embeddings.to(torch.float64) * scale, labels):
+            yield unscaled("embeddings", distance, scale), same
+        return
     device = torch.device("cpu") if embeddings.device.type == "mps" else embeddings.device  # no float64 there
     points, labels = embeddings.to(device, torch.float64), labels.to(device)
     by_product = n * n * size // 2 > _DIRECT
@@ -78,7 +85,14 @@ def inter_class_distance(embeddings: Any, labels: Any) -> float:
         count += same.numel() - int(same.sum())
     if count == 0:
         raise LabError("labels", "at least two classes", f"only class {int(classes[0])}")
-    return total / count
+    return finite_mean(total / count)
+
+
+def finite_mean(value: float) -> float:
+    """Refuse a mean of distances whose sum overflowed."""
+    if not math.isfinite(value):
+        raise LabError("embeddings", "distances small enough to be added up", f"a mean of {value}", "Scale them down.")
+    return value
 
 
 @torch.no_grad()
@@ -96,13 +110,15 @@ def proxy_spread(proxies: Any) -> float:
     ------
     LabError : another number of dimensions, an empty or integer tensor, NaN or infinity.
     """
-    values = torch.as_tensor(proxies)
-    if values.ndim != 3 or 0 in values.shape or not values.is_floating_point():
+    values = as_tensor("proxies", proxies, nested=True)
+    if not isinstance(values, Tensor) or values.ndim != 3 or 0 in values.shape or not values.is_floating_point():
         raise LabError("proxies", "a floating tensor of shape (C, K, D), none of them 0", describe(proxies))
     check_finite("proxies", values)
     values = values.detach() if values.dtype == torch.float64 else values.detach().float()
     k = values.shape[1]
     if k == 1:
         return 0.0
-    return float(direct_distance(values, values).sum(dtype=torch.float32 if values.device.type == "mps" else torch.float64)
-                 / (values.shape[0] * k * (k - 1)))
+    values, _, scale = rescaled(values, values)
+    wide = torch.float32 if values.device.type == "mps" else torch.float64
+    mean = direct_distance(values, values).sum(dtype=wide) / (values.shape[0] * k * (k - 1))
+    return float(unscaled("proxies", mean, scale))
