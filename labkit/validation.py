@@ -104,6 +104,8 @@ def check_number(
     number: float = operator.index(value) if whole else value
     too_low = number <= low if open_low else number < low
     too_large = not -(2**63) <= number < 2**63 if whole else not _is_finite(number)
+    if whole and too_large:
+        raise LabError(name, "a whole number of at most 64 bits", describe(number))
     if too_large or too_low or number > high:
         left = "(" if open_low or low == -math.inf else "["
         right = ")" if high == math.inf else "]"

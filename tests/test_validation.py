@@ -34,7 +34,7 @@ def test_a_whole_float_is_told_how_to_be_written():
 @pytest.mark.parametrize("bits", [63, 100, 2000, 20_000])
 @pytest.mark.parametrize("sign", [1, -2])
 def test_whole_numbers_beyond_64_bits_are_refused(sign, bits):
-    with pytest.raises(LabError, match="k: expected a whole number"):
+    with pytest.raises(LabError, match="k: expected a whole number of at most 64 bits"):
         check_number("k", sign * 2**bits, whole=True)
 
 
