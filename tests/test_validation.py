@@ -20,7 +20,9 @@ def test_whole_numbers_come_back_as_int(value):
     assert found == int(value) and type(found) is int
 
 
-@pytest.mark.parametrize("value", [2.0, np.float64(2.0), 2.5, math.nan, math.inf, True, np.bool_(True), "2", None, 0, -1])
+@pytest.mark.parametrize(
+    "value", [2.0, np.float64(2.0), 2.5, math.nan, math.inf, True, np.bool_(True), "2", None, 0, -1]
+)
 def test_what_is_no_whole_number_of_at_least_1_is_refused(value):
     with pytest.raises(LabError, match="k: expected a whole number"):
         check_number("k", value, low=1, whole=True)
