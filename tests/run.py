@@ -38,10 +38,14 @@ def main(wanted: list[str]) -> int:
 
 
 def _environment() -> dict[str, str]:
-    """The caller's, with the notebooks in their quick profile and this Python's programs found first."""
+    """The caller's, with the notebooks in their quick profile and this Python's programs found first.
+
+    One thread, unless the caller says otherwise: everything here is small, and two threads on a machine that does
+    something else as well wait for each other.
+    """
     programs = str(Path(sys.executable).parent)
     path = os.pathsep.join([programs, os.environ.get("PATH", "")])
-    return {"LABKIT_PROFILE": "quick", **os.environ, "PATH": path}
+    return {"LABKIT_PROFILE": "quick", "OMP_NUM_THREADS": "1", **os.environ, "PATH": path}
 
 
 if __name__ == "__main__":

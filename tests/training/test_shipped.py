@@ -51,7 +51,7 @@ def test_the_table_gives_mean_and_spread_over_seeds():
 
 
 def test_unknown_names_and_profiles_are_named(monkeypatch):
-    with pytest.raises(LabError, match="Did you mean 'mnist-2d-ccp-restore-seed0'"):
+    with pytest.raises(LabError, match="Did you mean 'mnist-2d-ccp-seed0'"):
         load_shipped("mnist-2d-ccp-seeed0")
     monkeypatch.setenv("LABKIT_PROFILE", "fast")
     with pytest.raises(LabError, match="LABKIT_PROFILE: expected one of 'quick', 'full'"):
