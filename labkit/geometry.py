@@ -201,9 +201,9 @@ def _parts(n: int) -> list[slice]:
 class _Distance(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, y: Tensor) -> Tensor:
+        x, y, scale = rescaled(x, y)  # which leaves directions, hence the gradient, as they are
         ctx.save_for_backward(x, y)
         return unscaled("x", DistanceBlock(x, y).values, scale)
-        x, y, scale = rescaled(x, y)  # which leaves directions, hence the gradient, as they are
 
     @staticmethod
     @once_differentiable
