@@ -14,7 +14,9 @@ from labkit.validation import check_choice, check_embeddings, check_finite, desc
 
 NORMALIZATIONS = ("lipschitz", "l2")
 DIRECT_WIDTH = 16  # up to this many columns every difference is formed; beyond, a matrix product is many times faster
-PAIRS_AT_ONCE = 1 << 15  # rows of D differences held at a time while close pairs are recomputed
+PAIRS_AT_ONCE = 1 << 13  # rows of D numbers held at a time where pairs are looked up one by one
+Pairs = tuple[Tensor, Tensor]  # rows of x and of y
+Gradients = tuple[Tensor | None, Tensor | None]  # with respect to x and to y, where wanted
 
 
 def at_least_float32(values: Tensor) -> Tensor:
@@ -114,7 +116,7 @@ def l2_normalize(x: Tensor) -> Tensor:
 
 
 class DistanceBlock:
-    """Euclidean distances of points x (r, D) to points y (m, D), and the way back from slopes to gradients.
+    """Euclidean distances `values` (r, m) of points x (r, D) to points y (m, D), and the way back from slopes.
 
     Up to DIRECT_WIDTH columns the differences themselves are formed. Beyond, ‖x‖² + ‖y‖² − 2 xᵀy is one matrix
     product, but subtracts nearly equal numbers where points are close (float32 loses most digits at 1e-4 apart):
@@ -125,14 +127,12 @@ class DistanceBlock:
     x, y : the points.
     own : column of the first row's own point where x are consecutive rows of y, else None. These distances are 0.
     y_squared : (m,) squared lengths of y, for a caller with many blocks.
-
-    `values` (r, m) are the distances.
     """
 
     def __init__(self, x: Tensor, y: Tensor, own: int | None = None, y_squared: Tensor | None = None) -> None:
         self.x, self.y = x, y
         self.values: Tensor
-        self.close: tuple[Tensor, Tensor] | None = None
+        self.close: Pairs | None = None
         self.direct = x.shape[1] <= DIRECT_WIDTH
         if self.direct:
             # (D, r, m), laid out so: sums over D then run along the rows of y
@@ -164,28 +164,26 @@ class DistanceBlock:
         least = torch.finfo(slopes.dtype).tiny ** 0.5  # far below any distance, yet slopes / least stays finite
         if self.direct:
             pulls = self.differences * slopes.div_(self.values.clamp(min=least))
-            if grad_x is not None:
-                grad_x += pulls.sum(dim=2).T
-            if grad_y is not None:
-                grad_y -= pulls.sum(dim=1).T
+            for grad, dim, sign in ((grad_x, 2, 1), (grad_y, 1, -1)):
+                if grad is not None:
+                    grad.add_(pulls.sum(dim=dim).T, alpha=sign)
             return
         if self.close is not None:
-            self._add_close_gradients(slopes[self.close].div_(self.close_values.clamp(min=least)), grad_x, grad_y)
+            self.add_listed_gradients(self.close, slopes[self.close], self.close_values, (grad_x, grad_y))
             slopes[self.close] = 0.0
         weights = slopes.div_(self.values.clamp(min=least))
         for grad, w, x, y in ((grad_x, weights, self.x, self.y), (grad_y, weights.T, self.y, self.x)):
             if grad is not None:
                 grad.addmm_(w, y, alpha=-1).addcmul_(w.sum(dim=1, keepdim=True), x)
 
-    def _add_close_gradients(self, weights: Tensor, grad_x: Tensor | None, grad_y: Tensor | None) -> None:
-        assert self.close is not None
-        rows, columns = self.close
-        for part in _parts(len(rows)):
-            pulls = (self.x[rows[part]] - self.y[columns[part]]).mul_(weights[part].unsqueeze(1))
-            if grad_x is not None:
-                grad_x.index_add_(0, rows[part], pulls)
-            if grad_y is not None:
-                grad_y.index_add_(0, columns[part], pulls, alpha=-1)
+    def add_listed_gradients(self, pairs: Pairs, slopes: Tensor, values: Tensor, grads: Gradients) -> None:
+        """The same for listed pairs, from their differences: `slopes` (k,), overwritten, of distances `values` (k,)."""
+        weights = slopes.div_(values.clamp(min=torch.finfo(slopes.dtype).tiny ** 0.5))
+        for part in _parts(len(weights)):
+            pulls = (self.x[pairs[0][part]] - self.y[pairs[1][part]]).mul_(weights[part].unsqueeze(1))
+            for grad, index, sign in zip(grads, pairs, (1, -1)):
+                if grad is not None:
+                    grad.index_add_(0, index[part], pulls, alpha=sign)
 
 
 def squared_lengths(x: Tensor) -> Tensor:

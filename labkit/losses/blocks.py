@@ -8,9 +8,19 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from labkit.geometry import DIRECT_WIDTH, DistanceBlock, normalize_rows, squared_lengths
+from labkit.geometry import (
+    DIRECT_WIDTH,
+    PAIRS_AT_ONCE,
+    DistanceBlock,
+    Gradients,
+    Pairs,
+    normalize_rows,
+    squared_lengths,
+)
 
 BLOCK_ELEMENTS = {"cpu": 1 << 21}  # 8 MB of float32: larger blocks are hardly faster there
+WORTH_COUNTING = 1 << 17  # slopes from which on it pays to ask how many are not zero
+FEW_SLOPES = 64  # one in so many
 BLOCK_ELEMENTS_ELSEWHERE = 1 << 25  # an accelerator wants long rows of work instead
 
 
@@ -27,6 +37,12 @@ class SimilarityBlock:
             grad_x.addmm_(slopes, self.y)
         if grad_y is not None:
             grad_y.addmm_(slopes.T, self.x)
+
+    def add_listed_gradients(self, pairs: Pairs, slopes: Tensor, values: Tensor, grads: Gradients) -> None:
+        """The same for listed pairs, `slopes` (k,)."""
+        for grad, own, other, points in ((grads[0], *pairs, self.y), (grads[1], *pairs[::-1], self.x)):
+            if grad is not None:
+                grad.index_add_(0, own, points[other].mul_(slopes.unsqueeze(1)))
 
 
 @dataclass(frozen=True)
@@ -128,12 +144,34 @@ class PairBlock:
 
 @dataclass(frozen=True)
 class Step:
-    """One block of a walk: which anchors, how long they were before normalisation, the measure, and the pairs."""
+    """One block of a walk: which anchors, how long they were before normalisation, the measure, and the pairs.
+
+    `whole`: the block holds every pair within a batch, so that anchors and references are the same rows.
+    """
 
     rows: slice
     lengths: Tensor | None
     measured: DistanceBlock | SimilarityBlock
     pairs: PairBlock
+    whole: bool
+
+    def add_gradients(self, grad: Tensor | None, grad_others: Tensor | None) -> None:
+        """Add what the slopes say to the gradients of these anchors (r, D) and of the references (M, D).
+
+        In training most pairs soon cost nothing: a few slopes are looked up, many multiplied.
+        """
+        slopes, values = self.pairs.slopes, self.pairs.values
+        if slopes is None:
+            return
+        if slopes.numel() >= WORTH_COUNTING and FEW_SLOPES * int(slopes.count_nonzero()) <= slopes.numel():
+            for chosen in torch.split(slopes.view(-1).nonzero().squeeze(1), PAIRS_AT_ONCE):
+                pairs = chosen.div(slopes.shape[1], rounding_mode="floor"), chosen % slopes.shape[1]
+                picked = slopes.view(-1)[chosen], values.view(-1)[chosen]
+                self.measured.add_listed_gradients(pairs, *picked, (grad, grad_others))
+        elif self.whole and grad_others is not None:
+            self.measured.add_gradients(slopes + slopes.T, grad, None)  # each pair stands in both corners
+        else:
+            self.measured.add_gradients(slopes, grad, grad_others)
 
 
 @dataclass(frozen=True)
@@ -179,7 +217,7 @@ class Walk:
                 measured = SimilarityBlock(x, self.references)
             values = measured.values
             pairs = self._all_pairs(rows, values) if listed is None else self._listed(listed, rows, values)
-            yield Step(rows, lengths, measured, pairs)
+            yield Step(rows, lengths, measured, pairs, self.within and len(starts) == 1)
 
     def _all_pairs(self, rows: slice, values: Tensor) -> PairBlock:
         same = self.labels[rows].unsqueeze(1) == self.reference_labels

@@ -138,7 +138,7 @@ class _Task:
             sums.append(loss.sweep(step.pairs, want_slopes, totals))
             if step.pairs.slopes is not None:
                 grad = None if grad_a is None else grad_a[step.rows]
-                step.measured.add_gradients(step.pairs.slopes, grad, grad_others)
+                step.add_gradients(grad, grad_others)
                 if grad is not None and not within:
                     normalize_gradient_(grad, step.measured.x, step.lengths, self.kinds[0])
         value, scale = loss.reduce(_add_up(sums), len(anchors))

@@ -108,6 +108,17 @@ def test_blocks_change_nothing(name, width, monkeypatch):
 
 
 @every_loss
+@pytest.mark.parametrize("width", WIDTHS)
+def test_few_slopes_looked_up_are_the_same_as_many_multiplied(name, width, monkeypatch):
+    loss, batch = LOSSES[name][0](), make(40, 30, width, classes=4)
+    multiplied = value_and_gradients(loss, *batch), value_and_gradients(loss, *batch[:2])
+    monkeypatch.setattr("labkit.losses.blocks.WORTH_COUNTING", 0)
+    monkeypatch.setattr("labkit.losses.blocks.FEW_SLOPES", 0)
+    looked_up = value_and_gradients(loss, *batch), value_and_gradients(loss, *batch[:2])
+    torch.testing.assert_close(looked_up, multiplied)
+
+
+@every_loss
 def test_every_pair_named_is_the_same_as_none_named(name, blocks):
     x, labels, r, reference_labels = make()
     same = labels[:, None] == reference_labels
