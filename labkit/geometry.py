@@ -122,11 +122,8 @@ class DistanceBlock:
     product, but subtracts nearly equal numbers where points are close (float32 loses most digits at 1e-4 apart):
     such pairs are found and recomputed from their differences, both here and in the gradient.
 
-    Parameters
-    ----------
-    x, y : the points.
-    own : column of the first row's own point where x are consecutive rows of y, else None. These distances are 0.
-    y_squared : (m,) squared lengths of y, for a caller with many blocks.
+    `own` is the column of the first row's own point where x are consecutive rows of y (their distances are 0), else
+    None; `y_squared` (m,) are the squared lengths of y, where a caller has them.
     """
 
     def __init__(self, x: Tensor, y: Tensor, own: int | None = None, y_squared: Tensor | None = None) -> None:
@@ -156,22 +153,26 @@ class DistanceBlock:
                 self.close_values[part] = torch.linalg.vector_norm(x[rows[part]] - y[columns[part]], dim=1)
             self.values[self.close] = self.close_values
 
-    def add_gradients(self, slopes: Tensor, grad_x: Tensor | None, grad_y: Tensor | None) -> None:
-        """Add to grad_x (r, D) and grad_y (m, D) what `slopes` (r, m), overwritten, say of each distance.
+    def add_gradients(self, slopes: Tensor, grad_x: Tensor | None, grad_y: Tensor | None, mirrored: bool) -> None:
+        """Add to grad_x (r, D) and grad_y (m, D) what `slopes` (r, m) say of each distance; overwrites both matrices.
 
-        Each pair pulls along (x − y) / d; two identical points have no direction and pull nowhere.
+        Each pair pulls along (x − y) / d, two identical points nowhere. `mirrored`: x and y are the same points, and
+        grad_x alone takes both ends of each pull, in one product instead of two.
         """
+        if self.close is not None:
+            both = grad_x, grad_x if mirrored else grad_y
+            self.add_listed_gradients(self.close, slopes[self.close], self.close_values, both)
+            slopes[self.close] = 0.0
         least = torch.finfo(slopes.dtype).tiny ** 0.5  # far below any distance, yet slopes / least stays finite
+        weights = slopes.div_(self.values.clamp_(min=least))
+        if mirrored:
+            weights, grad_y = torch.add(weights, weights.T, out=self.values), None
         if self.direct:
-            pulls = self.differences * slopes.div_(self.values.clamp(min=least))
+            pulls = self.differences.mul_(weights)
             for grad, dim, sign in ((grad_x, 2, 1), (grad_y, 1, -1)):
                 if grad is not None:
                     grad.add_(pulls.sum(dim=dim).T, alpha=sign)
             return
-        if self.close is not None:
-            self.add_listed_gradients(self.close, slopes[self.close], self.close_values, (grad_x, grad_y))
-            slopes[self.close] = 0.0
-        weights = slopes.div_(self.values.clamp(min=least))
         for grad, w, x, y in ((grad_x, weights, self.x, self.y), (grad_y, weights.T, self.y, self.x)):
             if grad is not None:
                 grad.addmm_(w, y, alpha=-1).addcmul_(w.sum(dim=1, keepdim=True), x)
@@ -208,7 +209,7 @@ class _Distance(torch.autograd.Function):
     def backward(ctx: Any, slopes: Tensor) -> tuple[Tensor | None, Tensor | None]:
         x, y = ctx.saved_tensors
         grad_x, grad_y = (torch.zeros_like(v) if need else None for v, need in zip((x, y), ctx.needs_input_grad))
-        DistanceBlock(x, y).add_gradients(slopes.clone(), grad_x, grad_y)
+        DistanceBlock(x, y).add_gradients(slopes.clone(), grad_x, grad_y, False)
         return grad_x, grad_y
 
 

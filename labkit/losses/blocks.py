@@ -31,8 +31,10 @@ class SimilarityBlock:
         self.x, self.y = x, y
         self.values = x @ y.T
 
-    def add_gradients(self, slopes: Tensor, grad_x: Tensor | None, grad_y: Tensor | None) -> None:
-        """Add to grad_x (r, D) and grad_y (m, D) what `slopes` (r, m) say of each product."""
+    def add_gradients(self, slopes: Tensor, grad_x: Tensor | None, grad_y: Tensor | None, mirrored: bool) -> None:
+        """Add to grad_x (r, D) and grad_y (m, D) what `slopes` (r, m) say of each product; `mirrored` as there."""
+        if mirrored:
+            slopes, grad_y = torch.add(slopes, slopes.T, out=self.values), None
         if grad_x is not None:
             grad_x.addmm_(slopes, self.y)
         if grad_y is not None:
@@ -168,10 +170,8 @@ class Step:
                 pairs = chosen.div(slopes.shape[1], rounding_mode="floor"), chosen % slopes.shape[1]
                 picked = slopes.view(-1)[chosen], values.view(-1)[chosen]
                 self.measured.add_listed_gradients(pairs, *picked, (grad, grad_others))
-        elif self.whole and grad_others is not None:
-            self.measured.add_gradients(slopes + slopes.T, grad, None)  # each pair stands in both corners
         else:
-            self.measured.add_gradients(slopes, grad, grad_others)
+            self.measured.add_gradients(slopes, grad, grad_others, self.whole and grad_others is not None)
 
 
 @dataclass(frozen=True)

@@ -84,7 +84,7 @@ def _enumerated(rows: Tensor, thresholds: Tensor, negative: Tensor) -> tuple[flo
     step = max(1, TRIPLETS_AT_ONCE // negative.shape[1])
     for start in range(0, len(rows), step):
         part = slice(start, start + step)
-        hinge = thresholds[part].unsqueeze(1).sub(negative[rows[part]]).clamp_(min=0.0)
+        hinge = negative[rows[part]].neg_().add_(thresholds[part].unsqueeze(1)).clamp_(min=0.0)
         cost += hinge.sum().item()
         active = hinge.sign_()
         torch.sum(active, dim=1, out=by_positive[part])
