@@ -103,14 +103,14 @@ class NeighbourSearch:
 
     def _nearest_direct(self, rows: Array, k: int) -> Array:
         """As `nearest`, all distances directly, one dimension after the other."""
-        total = self.buffer("distance", (rows.size, len(self.references)))
-        total[:] = 0
-        step = np.empty(len(self.references), total.dtype)
-        for one, query in zip(total, self.queries[rows], strict=True):
-            for value, reference in zip(query, self._columns, strict=True):
-                np.subtract(reference, value, out=step)
-                step *= step
-                one += step
+        shape = rows.size, len(self.references)
+        total, step = self.buffer("distance", shape), self.buffer("step", shape)
+        for dimension, (query, reference) in enumerate(zip(self.queries[rows].T, self._columns, strict=True)):
+            square = step if dimension else total
+            np.subtract(reference, query[:, None], out=square)
+            square *= square
+            if dimension:
+                total += step
         if self.exclude_self:
             total[np.arange(rows.size), rows] = np.inf
         if total.dtype != np.float32:

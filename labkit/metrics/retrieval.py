@@ -62,7 +62,8 @@ def retrieval_metrics(
         classes = as_labels("reference_labels", reference_labels, references, of="reference").cpu().numpy()
         if references.shape[1] != queries.shape[1]:
             raise LabError("reference", f"(m, {queries.shape[1]}), as wide as query", f"shape {tuple(references.shape)}")
-    relevant = _relevant(query_classes, classes) - int(alone)
+    classes, query_classes, relevant = _numbered(classes, query_classes)
+    relevant -= int(alone)
     counted = np.flatnonzero(relevant > 0)
     if counted.size == 0:
         raise LabError("query_labels", "a query with a reference of its class", "none: there is nothing to retrieve",
@@ -88,19 +89,22 @@ def retrieval_metrics(
 def _scores(right: Array, relevant: Array, ks: Sequence[int]) -> Array:
     """Sums over the queries of a block; `right` (b, width) in order of distance, `relevant` (b,) the R of each."""
     width = int(relevant.max())
-    rank = np.arange(1, width + 1)
-    hits = right[:, :width] & (rank <= relevant[:, None])
-    found = hits.cumsum(1, dtype=np.int32)
-    precision = np.where(hits, found / rank, 0.0).sum(1)
-    sums = [(precision / relevant).sum(), right[:, 0].sum(), (found[:, -1] / relevant).sum()]
-    return np.array(sums + [right[:, :k].any(1).sum() for k in ks], dtype=np.float64)
+    hits = right[:, :width] & (np.arange(width) < relevant[:, None])
+    found = np.count_nonzero(hits, axis=1)
+    place, row = np.flatnonzero(hits), np.repeat(np.arange(relevant.size), found)
+    # P@j at the hits alone: how many so far, over the rank.
+    nth = np.arange(1, place.size + 1) - np.repeat(found.cumsum() - found, found)
+    precision = np.bincount(row, nth / (place - row * width + 1), relevant.size)
+    sums = [(precision / relevant).sum(), np.count_nonzero(right[:, 0]), (found / relevant).sum()]
+    return np.array(sums + [np.count_nonzero(right[:, :k].any(1)) for k in ks], dtype=np.float64)
 
 
-def _relevant(query_classes: Array, classes: Array) -> Array:
-    """For each query the number of references of its class."""
-    names, counts = np.unique(classes, return_counts=True)
-    place = np.searchsorted(names, query_classes).clip(max=names.size - 1)
-    return np.where(names[place] == query_classes, counts[place], 0)
+def _numbered(classes: Array, query_classes: Array) -> tuple[Array, Array, Array]:
+    """The classes of references and queries numbered, in the smallest integers that hold them, and each query's R."""
+    names, codes = np.unique(np.concatenate((classes, query_classes)), return_inverse=True)
+    codes = codes.reshape(-1).astype(np.min_scalar_type(names.size))
+    own, asked = codes[: classes.size], codes[classes.size :]
+    return own, asked, np.bincount(own, minlength=names.size)[asked]
 
 
 def _blocks(rows: Array, wanted: Array, references: int, *, few: bool) -> list[Array]:
