@@ -132,8 +132,7 @@ class DistanceBlock:
         self.close: Pairs | None = None
         self.direct = x.shape[1] <= DIRECT_WIDTH
         if self.direct:
-            # (D, r, m), laid out so: sums over D then run along the rows of y
-            self.differences = x.T.contiguous().unsqueeze(2) - y.T.contiguous().unsqueeze(1)
+            self.differences = x.T.contiguous().unsqueeze(2) - y.T.contiguous().unsqueeze(1)  # (D, r, m), m innermost
             self.values = self.differences.square().sum(dim=0).sqrt_()  # a norm over the first dimension is slow
             return
         if y_squared is None:

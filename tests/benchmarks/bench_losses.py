@@ -1,10 +1,10 @@
 """Forward and backward of each pair loss against pytorch-metric-learning's: time and peak memory, in one run.
 
-    python tests/benchmarks/bench_losses.py [--quick] [--losses ContrastiveLoss TripletLoss] [--threads 2]
+    python tests/benchmarks/bench_losses.py [--losses ContrastiveLoss TripletLoss] [--batches 32 1024] [--crowded]
 
 Both sides get the same tensors and give the same loss (checked). Within the batch, and against 11,318 classes with
-4 proxies each; classes come in fours. Times are the least of many interleaved runs (whatever else runs only adds); peak memory is what the tensor allocator
-held at most during one forward and backward, inputs excluded.
+4 proxies each; classes come in fours. Times are the least of many interleaved runs (whatever else runs only adds);
+peak memory is what the tensor allocator held at most during one forward and backward, inputs excluded.
 """
 
 from __future__ import annotations
@@ -54,13 +54,17 @@ PAIRS: dict[str, tuple[Callable[[], torch.nn.Module], Callable[[], torch.nn.Modu
 }
 
 
-def make_batch(n: int, width: int, seed: int = 0) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Embeddings of n / 4 classes and all proxies, in and around the unit ball, classes overlapping a little."""
+def make_batch(n: int, width: int, crowded: bool, seed: int = 0) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Embeddings of n / 4 classes and all proxies around the unit sphere: classes that overlap a little, or `crowded`
+    into four dimensions, as early in training, where many more pairs cost something."""
     own = torch.Generator().manual_seed(seed)
-    centers = torch.nn.functional.normalize(torch.randn(CLASSES, width, generator=own))
+    centers = torch.randn(CLASSES, width, generator=own)
+    if crowded:
+        centers[:, 4:] = 0.0
+    centers = torch.nn.functional.normalize(centers)
     labels = torch.randperm(CLASSES, generator=own)[: max(1, n // PER_CLASS)].repeat_interleave(PER_CLASS)[:n]
     proxy_labels = torch.arange(CLASSES).repeat_interleave(PROXIES)
-    noise = 0.8 / width**0.5
+    noise = (0.3 if crowded else 1.2) / width**0.5
     embeddings = centers[labels] + noise * torch.randn(n, width, generator=own)
     proxies = centers[proxy_labels] + noise * torch.randn(len(proxy_labels), width, generator=own)
     return embeddings, labels, proxies, proxy_labels
@@ -79,9 +83,9 @@ def peak_memory(work: Callable[[], object], forget: Callable[[], object]) -> int
     return peak
 
 
-def compare(name: str, n: int, with_references: bool, seconds: float) -> None:
+def compare(name: str, n: int, with_references: bool, crowded: bool, seconds: float) -> None:
     ours, peer = (make() for make in PAIRS[name])
-    embeddings, labels, proxies, proxy_labels = make_batch(n, WIDTH)
+    embeddings, labels, proxies, proxy_labels = make_batch(n, WIDTH, crowded)
     embeddings.requires_grad_()
     proxies.requires_grad_()
     lipschitz = getattr(ours, "normalize", None) == "lipschitz"
@@ -140,6 +144,7 @@ def main() -> None:
     parser.add_argument("--losses", nargs="*", default=list(PAIRS), choices=list(PAIRS))
     parser.add_argument("--batches", nargs="*", type=int, default=list(BATCHES))
     parser.add_argument("--where", nargs="*", default=["batch", "references"], choices=["batch", "references"])
+    parser.add_argument("--crowded", action="store_true", help="many active pairs, as early in training")
     parser.add_argument("--seconds", type=float, default=1.0, help="at least this long for each line")
     parser.add_argument("--threads", type=int, default=2)
     args = parser.parse_args()
@@ -147,7 +152,7 @@ def main() -> None:
     for name in args.losses:
         for where in args.where:
             for n in args.batches:
-                compare(name, n, where == "references", args.seconds)
+                compare(name, n, where == "references", args.crowded, args.seconds)
 
 
 if __name__ == "__main__":
