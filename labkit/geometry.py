@@ -14,7 +14,7 @@ from labkit.validation import check_choice, check_embeddings, check_finite, desc
 
 NORMALIZATIONS = ("lipschitz", "l2")
 DIRECT_WIDTH = 16  # up to this many columns every difference is formed; beyond, a matrix product is many times faster
-PAIRS_AT_ONCE = 1 << 13  # rows of D numbers held at a time where pairs are looked up one by one
+PAIRS_AT_ONCE = 1 << 12  # rows of D numbers held at a time where pairs are looked up one by one
 Pairs = tuple[Tensor, Tensor]  # rows of x and of y
 Gradients = tuple[Tensor | None, Tensor | None]  # with respect to x and to y, where wanted
 

@@ -19,7 +19,7 @@ from labkit.geometry import (
 )
 
 BLOCK_ELEMENTS = {"cpu": 1 << 21}  # 8 MB of float32: larger blocks are hardly faster there
-WORTH_COUNTING = 1 << 17  # slopes from which on it pays to ask how many are not zero
+WORTH_COUNTING = 1 << 19  # slopes from which on it pays to ask how many are not zero
 FEW_SLOPES = 64  # one in so many
 BLOCK_ELEMENTS_ELSEWHERE = 1 << 25  # an accelerator wants long rows of work instead
 
