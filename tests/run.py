@@ -1,4 +1,4 @@
-"""Everything that has to hold, in one command: lint, types, tests, notebooks. Says how long each part took."""
+"""Everything that has to hold, in one command: lint, types, notebooks, tests, browser. Says how long each part took."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ PARTS = {
     "lint": ("ruff", "check", "."),
     "types": ("mypy", "--strict", "labkit"),
     "notebooks": ("pytest", *NOTEBOOK_OPTIONS, "notebooks"),
-    "tests": ("pytest", "-rs", "tests"),
+    "tests": ("pytest", "-rs", "--ignore=tests/browser", "tests"),
+    "browser": ("pytest", "-rs", "tests/browser"),
 }
 
 

@@ -1,11 +1,10 @@
 """The report in a real browser: it plays, answers the pointer, and asks the network for nothing.
 
-Needs the package playwright and a Chromium on the path; labkit itself needs neither.
+labkit itself needs neither playwright nor a Chromium; without them these tests are skipped, see `chromium`.
 """
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,30 +13,22 @@ import pytest
 from labkit.report import write_report
 from tests.plots.recordings import make_recording
 
-sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-if CHROMIUM is None:
-    pytest.skip("no Chromium on the path", allow_module_level=True)
-FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"]
-
 
 @pytest.fixture(scope="module")
-def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+def page(browser: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     path = write_report(
         tmp_path_factory.mktemp("report") / "report.html", {"CCP": make_recording(4), "single": make_recording(1)}
     )
-    with sync_api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
-        page = browser.new_page(viewport={"width": 1280, "height": 1000})
-        page.complaints = []
-        page.requests = []
-        page.on("pageerror", lambda error: page.complaints.append(str(error)))
-        page.on("console", lambda said: page.complaints.append(said.text) if said.type == "error" else None)
-        page.on("request", lambda request: page.requests.append(request.url))
-        page.goto(path.as_uri())
-        page.wait_for_selector("body[data-ready]", timeout=60_000)
-        yield page
-        browser.close()
+    page = browser.new_page(viewport={"width": 1280, "height": 1000})
+    page.complaints = []
+    page.requests = []
+    page.on("pageerror", lambda error: page.complaints.append(str(error)))
+    page.on("console", lambda said: page.complaints.append(said.text) if said.type == "error" else None)
+    page.on("request", lambda request: page.requests.append(request.url))
+    page.goto(path.as_uri())
+    page.wait_for_selector("body[data-ready]", timeout=60_000)
+    yield page
+    page.close()
 
 
 def positions(page: Any, run: int, kind: int) -> list[list[float]]:
