@@ -53,7 +53,7 @@ class AlternatingProjections(nn.Module):
     ----------
     proxies : (C, K, D), ρ; a parameter, or a view of the weight of a loss that owns proxies.
     proxy_parameter : what the optimiser gets, without weight decay: `proxies`, or the loss's weight itself.
-    problem : index t of the running problem, 0 for the first.
+    problem : index t of the running problem, 0 for the first. initialized : whether the proxies have been set.
 
     Examples
     --------
@@ -109,7 +109,7 @@ class AlternatingProjections(nn.Module):
         self.best_proxies: Tensor | None = None  # ρ of this problem's best evaluation
         self.best_weights: dict[str, Tensor] | None = None  # θ of the same moment, in host memory
         self.previous_weights: list[Tensor] | None = None  # θ_prev, beside the model's trainable parameters
-        self._initialized = False
+        self.initialized = False
         self._model: list[nn.Module] = []  # a list, so that the model does not become a submodule
 
     def __getattr__(self, name: str) -> Any:  # a view made afresh, since a kept one would go stale in .to()
@@ -149,7 +149,7 @@ class AlternatingProjections(nn.Module):
         anchors : (C, K, D) embeddings of the anchor samples themselves, with their gradient, in place of the proxies;
             this is "sample-based" training, equation 4.9. Not for a loss that owns proxies.
         """
-        if not self._initialized:
+        if not self.initialized:
             raise LabError("AlternatingProjections", "initialize(pool) before the first call", "proxies not set yet")
         labels = check_call(embeddings, labels, anchors, self._shape)
         if self.owned:
@@ -164,6 +164,12 @@ class AlternatingProjections(nn.Module):
         if self.pair_weight > 0:
             total = total + self.pair_weight * self.loss(embeddings, labels, indices_tuple)
         return total
+
+    def keep_own_proxies(self) -> None:
+        """Start the first problem from the proxies as the loss that owns them drew them, in place of `initialize`."""
+        if not self.owned:
+            raise LabError("loss", "one that owns its proxies", type(self.loss).__name__, "Call initialize(pool).")
+        self.initialized = True
 
     @torch.no_grad()
     def initialize(
@@ -201,7 +207,7 @@ class AlternatingProjections(nn.Module):
                 centres = self.normalized(self.best_proxies.to(points))
             indices, radii = greedy_k_center(points, self.proxies_per_class, initial=centres, mask=valid)
         self.proxies.copy_(points.gather(1, indices[:, :, None].expand(-1, -1, self.embedding_size)))
-        self._initialized = True
+        self.initialized = True
         if optimizer is not None:
             optimizer.state.pop(self.proxy_parameter, None)
         return Choice(indices, radii)
@@ -262,11 +268,9 @@ class AlternatingProjections(nn.Module):
     def get_extra_state(self) -> dict[str, Any]:
         """State beyond the proxies, as tensors and numbers only, so that loading needs no pickle."""
         names = ("problem", "best_map_at_r", "waited", "observed", "best_proxies", "best_weights", "previous_weights")
-        return {"initialized": self._initialized} | {name: getattr(self, name) for name in names}
+        return {name: getattr(self, name) for name in ("initialized", *names)}
 
     def set_extra_state(self, state: dict[str, Any]) -> None:
         """Take back what `get_extra_state` gave."""
-        self._initialized = state["initialized"]
         for name, value in state.items():
-            if name != "initialized":
-                setattr(self, name, value)
+            setattr(self, name, value)

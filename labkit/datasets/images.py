@@ -51,7 +51,8 @@ class Splits:
     train, held_out, test : ImageSet. No image is in two of them.
     name : the source, e.g. "mnist".
     description : one line for the reader: which data is in use, how many images, whence.
-    class_names : a name for each label 0 … C - 1.
+    class_names : a name for each label, those of the training classes first.
+    seen : where `test` holds other classes than `train`: test pictures of the training classes, else None.
     """
 
     train: ImageSet
@@ -60,6 +61,32 @@ class Splits:
     name: str
     description: str
     class_names: tuple[str, ...]
+    seen: ImageSet | None = None
+
+    @property
+    def train_classes(self) -> int:
+        """C: the labels of `train` are 0 … C - 1."""
+        return int(self.train.labels.max()) + 1
+
+    def disjoint(self, classes: int) -> Splits:
+        """Train on the first `classes` classes, judge on all others; test pictures of the former become `seen`.
+
+        Raises
+        ------
+        LabError : fewer than 2 classes on either side, or no sample of one of them.
+        """
+        total = len(self.class_names)
+        check_number("train_classes", classes, low=2, high=total - 2, whole=True)
+        train, held_out, seen = (_where(part, part.labels < classes) for part in (self.train, self.held_out, self.test))
+        test = _where(self.test, self.test.labels >= classes)
+        first, last = self.class_names[0], self.class_names[classes - 1]
+        counts = f"{len(train):,} to train, {len(held_out):,} held out, {len(seen):,} and {len(test):,} to test"
+        said = f"Trained on classes {first} to {last} alone, judged on the others, never seen ({counts})."
+        return Splits(train, held_out, test, self.name, f"{self.description} {said}", self.class_names, seen)
+
+
+def _where(part: ImageSet, wanted: Tensor) -> ImageSet:
+    return part.subset(torch.nonzero(wanted).squeeze(1))
 
 
 def stratified_split(labels: Tensor, size: int) -> tuple[Tensor, Tensor]:

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from labkit.datasets import ImageSet
-from labkit.metrics import covering_summary, inter_class_distance, proxy_spread, retrieval_metrics, violation_rate
+from labkit.metrics import covering_summary, inter_class_distance, nmi, proxy_spread, retrieval_metrics, violation_rate
 
 MARGINS = (0.0, 0.5)  # of the chance constraint, where the loss has no Euclidean margins of its own
 
@@ -32,7 +32,8 @@ def geometry_figures(embeddings: Tensor, labels: Tensor, proxies: Tensor | None,
     figures: dict[str, float] = {}
     if proxies is not None:
         owners = torch.arange(proxies.shape[0]).repeat_interleave(proxies.shape[1])
-        covering = covering_summary(embeddings, labels, proxies.flatten(0, 1), owners)
+        covered = labels < len(proxies)  # classes never trained on have no proxies
+        covering = covering_summary(embeddings[covered], labels[covered], proxies.flatten(0, 1), owners)
         figures["covering_mean"] = covering.covering_mean
         figures["covering_q95"] = covering.covering_q95
         figures["covering_max"] = covering.covering_max
@@ -52,13 +53,35 @@ class Evaluator:
     ----------
     embed : bytes (n, c, h, w) -> normalised embeddings (n, D).
     sample : the recorded pictures. loss : as in `geometry_figures`.
+    seen : test pictures of the training classes, where others are judged.
     """
 
-    def __init__(self, embed: Callable[[Tensor], Tensor], sample: ImageSet, loss: nn.Module) -> None:
-        self.embed, self.sample, self.loss = embed, sample, loss
+    def __init__(
+        self, embed: Callable[[Tensor], Tensor], sample: ImageSet, loss: nn.Module, seen: ImageSet | None = None
+    ) -> None:
+        self.embed, self.sample, self.loss, self.seen = embed, sample, loss, seen
 
     def look(self, judged: ImageSet, proxies: Tensor | None) -> tuple[Tensor, dict[str, float]]:
         """Embeddings (n, D) of the sample, and all figures: retrieval among `judged`, geometry on the sample."""
         embeddings = self.embed(self.sample.images)
         retrieval = retrieval_figures(self.embed(judged.images), judged.labels)
         return embeddings, retrieval | geometry_figures(embeddings, self.sample.labels, proxies, self.loss)
+
+    def sides(self, embeddings: Tensor, classes: int) -> dict[str, float]:
+        """MAP@R within the recorded sample: `seen` among the training classes (labels below `classes`), `unseen` among
+        the others. Nothing where there are no others."""
+        if self.seen is None:
+            return {}
+        labels, result = self.sample.labels, {}
+        for name, chosen in (("seen_map_at_r", labels < classes), ("unseen_map_at_r", labels >= classes)):
+            result[name] = retrieval_figures(embeddings[chosen], labels[chosen])["map_at_r"]
+        return result
+
+    def judge(self, test: ImageSet, proxies: Tensor | None) -> dict[str, float]:
+        """The figures of a finished run on the test pictures; those of the training classes are named `seen_…`."""
+        figures = self.look(test, proxies)[1]
+        figures["nmi"] = nmi(self.embed(test.images), test.labels)
+        if self.seen is None:
+            return figures
+        seen = retrieval_figures(self.embed(self.seen.images), self.seen.labels)
+        return figures | {f"seen_{name}": value for name, value in seen.items()}

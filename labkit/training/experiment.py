@@ -9,113 +9,10 @@ from dataclasses import dataclass, field
 from typing import Any, get_type_hints
 
 from labkit.errors import LabError
+from labkit.training.sections import Data, Loss, Memory, Network, Optimizer, Projections
 from labkit.validation import check_choice, check_number, describe
 
 METHODS = ("ccp", "proxy", "samples", "pairs")
-NETWORKS = ("resnet20v2", "small")
-SOURCES = ("auto", "mnist", "mnist-5k", "digits-8x8")
-AUGMENTATIONS = ("none", "shift", "affine")
-PRECISIONS = ("auto", "float32", "bfloat16", "float16")
-SCHEDULES = ("constant", "cosine")
-
-
-@dataclass(frozen=True)
-class Data:
-    """Which pictures, and how a batch is drawn from them."""
-
-    source: str = "auto"
-    augmentation: str = "affine"
-    classes_per_batch: int = 10
-    samples_per_class: int = 12
-
-    def check(self) -> None:
-        check_choice("data.source", self.source, SOURCES)
-        check_choice("data.augmentation", self.augmentation, AUGMENTATIONS)
-        check_number("data.classes_per_batch", self.classes_per_batch, low=1, whole=True)
-        check_number("data.samples_per_class", self.samples_per_class, low=1, whole=True)
-
-
-@dataclass(frozen=True)
-class Network:
-    """Which network, how wide its embedding, and in which precision it computes."""
-
-    name: str = "resnet20v2"
-    embedding_size: int = 2
-    precision: str = "auto"
-
-    def check(self) -> None:
-        check_choice("network.name", self.name, NETWORKS)
-        check_number("network.embedding_size", self.embedding_size, low=1, high=100_000, whole=True)
-        check_choice("network.precision", self.precision, PRECISIONS)
-
-
-@dataclass(frozen=True)
-class Loss:
-    """Which pair loss, with the settings that differ from its defaults."""
-
-    name: str = "c2"
-    options: dict[str, Any] = field(default_factory=dict, hash=False)
-
-    def check(self) -> None:
-        from labkit.training.registry import check_loss_options
-
-        check_loss_options(self.name, self.options)
-
-
-@dataclass(frozen=True)
-class Projections:
-    """The settings of CCP; `labkit.ccp.AlternatingProjections` says what each does."""
-
-    proxies_per_class: int = 4
-    pool_size: int = 16
-    projection_weight: float = 2e-4
-    patience: int = 3
-    pair_weight: float = 0.0
-    selection: str = "k_center"
-    restore_best: bool = False
-    grace: int = 0
-
-    def check(self) -> None:
-        check_number("projections.proxies_per_class", self.proxies_per_class, low=1, whole=True)
-        check_number("projections.pool_size", self.pool_size, low=1, high=100_000, whole=True)
-        if self.pool_size < self.proxies_per_class:
-            raise LabError(
-                "projections.pool_size", f"at least proxies_per_class = {self.proxies_per_class}", self.pool_size
-            )
-        check_number("projections.projection_weight", self.projection_weight, low=0)
-        check_number("projections.patience", self.patience, low=1, whole=True)
-        check_number("projections.pair_weight", self.pair_weight, low=0)
-        check_number("projections.grace", self.grace, low=0, whole=True)
-        check_choice("projections.selection", self.selection, ("k_center", "random"))
-
-
-@dataclass(frozen=True)
-class Optimizer:
-    """Adam with a warm-up and a schedule; the proxies learn at `proxy_multiplier` times the rate, without decay.
-
-    The cosine begins after `hold_fraction` of all steps and ends at `final_fraction` of the rate.
-    """
-
-    learning_rate: float = 2e-3
-    weight_decay: float = 1e-4
-    beta1: float = 0.9
-    beta2: float = 0.99
-    proxy_multiplier: float = 1.0
-    schedule: str = "cosine"
-    hold_fraction: float = 0.0
-    warmup_steps: int = 100
-    final_fraction: float = 0.02
-
-    def check(self) -> None:
-        check_number("optimizer.learning_rate", self.learning_rate, low=0, high=1e30, open_low=True)
-        check_number("optimizer.weight_decay", self.weight_decay, low=0)
-        check_number("optimizer.beta1", self.beta1, low=0, high=0.9999)
-        check_number("optimizer.beta2", self.beta2, low=0, high=0.999999)
-        check_number("optimizer.proxy_multiplier", self.proxy_multiplier, low=0)
-        check_choice("optimizer.schedule", self.schedule, SCHEDULES)
-        check_number("optimizer.hold_fraction", self.hold_fraction, low=0, high=0.99)
-        check_number("optimizer.warmup_steps", self.warmup_steps, low=0, whole=True)
-        check_number("optimizer.final_fraction", self.final_fraction, low=0, high=1)
 
 
 @dataclass(frozen=True)
@@ -125,8 +22,9 @@ class Experiment:
     Parameters
     ----------
     name : a name for people; the preset's, where it came from one.
-    method : "ccp" (alternating projections), "proxy" (one proxy problem, never re-initialised), "samples" (anchor
-        samples embedded afresh at every step instead of proxies), "pairs" (the batch's own pairs, no proxies).
+    method : "ccp" (alternating projections), "proxy" (one proxy problem, never re-initialised; the usual way for a loss
+        that owns its proxies), "samples" (anchor samples embedded afresh at every step instead of proxies), "pairs" (the
+        batch's own pairs, and those with a memory where there is one; no proxies).
     seed : of every random number of the run.
     steps : optimiser steps, one batch each.
     evaluate_every : steps between two validation scores (E in the paper).
@@ -152,6 +50,7 @@ class Experiment:
     data: Data = field(default_factory=Data)
     network: Network = field(default_factory=Network)
     loss: Loss = field(default_factory=Loss)
+    memory: Memory = field(default_factory=Memory)
     projections: Projections = field(default_factory=Projections)
     optimizer: Optimizer = field(default_factory=Optimizer)
 
@@ -164,11 +63,14 @@ class Experiment:
         check_number("evaluate_every", self.evaluate_every, low=1, whole=True)
         check_number("stop_patience", self.stop_patience, low=0, whole=True)
         check_number("sample_size", self.sample_size, low=2, whole=True)
-        for section in (self.data, self.network, self.loss, self.projections, self.optimizer):
+        for section in (self.data, self.network, self.loss, self.memory, self.projections, self.optimizer):
             for part in dataclasses.fields(section):
                 hints = get_type_hints(type(section))
                 _check_type(f"{type(section).__name__.lower()}.{part.name}", getattr(section, part.name), hints[part.name])
             section.check()
+        from labkit.training.registry import check_combination
+
+        check_combination(self)
 
     @classmethod
     def presets(cls) -> list[str]:

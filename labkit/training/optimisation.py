@@ -4,33 +4,59 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from typing import Any
 
 import torch
 from torch import nn
 
 from labkit.errors import LabError
-from labkit.training.experiment import Optimizer
+from labkit.training.sections import Optimizer
 
 
-def build_optimizer(settings: Optimizer, model: nn.Module, proxies: Iterable[nn.Parameter]) -> torch.optim.Adam:
-    """Adam over the network (with weight decay) and the proxies (without, at `proxy_multiplier` times the rate).
+def build_optimizer(
+    settings: Optimizer, model: nn.Module, proxies: Iterable[nn.Parameter]
+) -> torch.optim.Optimizer:
+    """Adam or SGD over the backbone, the new last layer, and the proxies (without weight decay).
 
-    Each group keeps its factor under "multiplier", for the schedule.
+    Each group has a "name" and keeps its factor of the learning rate under "multiplier", for the schedule.
     """
-    groups = [
-        {"params": [p for p in model.parameters() if p.requires_grad], "weight_decay": settings.weight_decay, "multiplier": 1.0},
+    decay, (backbone, head) = settings.weight_decay, backbone_and_head(model)
+    groups: list[dict[str, Any]] = [
+        {"name": "backbone", "params": backbone, "weight_decay": decay, "multiplier": 1.0},
+        {"name": "head", "params": head, "weight_decay": decay, "multiplier": settings.head_multiplier},
+        {"name": "proxies", "params": list(proxies), "weight_decay": 0.0, "multiplier": settings.proxy_multiplier},
     ]
-    proxies = list(proxies)
-    if proxies:
-        groups.append({"params": proxies, "weight_decay": 0.0, "multiplier": settings.proxy_multiplier})
+    groups = [group for group in groups if group["params"]]
+    if settings.name == "sgd":
+        return torch.optim.SGD(groups, lr=settings.learning_rate, momentum=settings.momentum)
     return torch.optim.Adam(groups, lr=settings.learning_rate, betas=(settings.beta1, settings.beta2))
 
 
+def backbone_and_head(model: nn.Module) -> tuple[list[nn.Parameter], list[nn.Parameter]]:
+    """The trainable parameters of a network in two lists; the head is its module `head`, or `heads`, where it has one."""
+    named = [(name, p) for name, p in model.named_parameters() if p.requires_grad]
+    head = [p for name, p in named if name.startswith(("head.", "heads."))]
+    return [p for name, p in named if not name.startswith(("head.", "heads."))], head
+
+
+def prepare_groups(optimizer: torch.optim.Optimizer, settings: Optimizer, step: int, steps: int) -> None:
+    """Set each group's learning rate for a step, and let the backbone rest while only the head and the proxies learn."""
+    rate = settings.learning_rate * schedule(settings, step, steps)
+    for group in optimizer.param_groups:
+        group["lr"] = rate * group["multiplier"]
+        if group["name"] == "backbone" and step < settings.head_only_steps:
+            for parameter in group["params"]:  # an optimiser passes over what has no gradient, moments and decay included
+                parameter.grad = None
+
+
 def schedule(settings: Optimizer, step: int, steps: int) -> float:
-    """Fraction of the learning rate at a step (0 ... steps - 1): linear warm-up, then constant, or held and then half a cosine."""
+    """Fraction of the learning rate at a step (0 ... steps - 1): linear warm-up, then constant, stairs, or held and then
+    half a cosine."""
     warmup = min(1.0, (step + 1) / settings.warmup_steps) if settings.warmup_steps else 1.0
     if settings.schedule == "constant":
         return warmup
+    if settings.schedule == "step":
+        return warmup * settings.step_factor ** (step // settings.step_size)
     falling = max(0.0, (step + 1) / steps - settings.hold_fraction) / (1 - settings.hold_fraction)
     wave = 0.5 * (1 + math.cos(math.pi * falling))
     return warmup * (settings.final_fraction + (1 - settings.final_fraction) * wave)

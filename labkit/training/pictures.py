@@ -10,7 +10,7 @@ from torch import Tensor
 from labkit.datasets import MPerClassSampler, Splits, draw_pool
 from labkit.datasets.transforms import Standardize, augment
 from labkit.errors import LabError
-from labkit.training.experiment import Data
+from labkit.training.sections import Data
 
 PURPOSES = ("weights", "batches", "views", "pool")
 
@@ -25,7 +25,7 @@ class Pictures:
     """
 
     def __init__(self, splits: Splits, settings: Data, seed: int, device: torch.device) -> None:
-        classes = len(splits.class_names)
+        classes = splits.train_classes
         if settings.classes_per_batch > classes:
             raise LabError("data.classes_per_batch", f"at most the {classes} classes", settings.classes_per_batch)
         self.settings, self.device = settings, device

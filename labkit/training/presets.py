@@ -6,7 +6,10 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from labkit.training.experiment import Data, Experiment, Loss, Network, Optimizer, Projections
+from labkit.training.experiment import Experiment
+from labkit.training.presets_losses import LOSS_PRESETS, PROXIES
+from labkit.training.registry import owns_its_proxies
+from labkit.training.sections import Data, Loss, Network, Optimizer, Projections
 
 # For each pair loss the settings that differ from its defaults on the plane. Ten classes on the unit circle leave
 # 0.62 between neighbours, so that C2's negative margin of 0.7 asks for all of the room there is. The losses on
@@ -18,6 +21,10 @@ MNIST_LOSSES: dict[str, dict[str, Any]] = {
     "c1": {"margin": 0.0, "normalize": "lipschitz"},
     "triplet": {},
     "ms": {"beta": 5.0, "normalize": "lipschitz"},
+    "soft_triple": {},
+    "proxy_nca": {},
+    "proxy_anchor": {},
+    "proxy_gml": {"ratio": 0.3},
 }
 
 
@@ -31,8 +38,8 @@ def mnist_2d(method: str, loss: str = "c2", name: str = "") -> Experiment:
         data=Data(source="auto", augmentation="affine", classes_per_batch=10, samples_per_class=12),
         network=Network(name="resnet20v2", embedding_size=2),
         loss=Loss(name=loss, options=MNIST_LOSSES[loss]),
-        projections=Projections(proxies_per_class=4, pool_size=16),
-        optimizer=Optimizer(learning_rate=2e-3),
+        projections=Projections(proxies_per_class=PROXIES.get(loss, 4), pool_size=16),
+        optimizer=Optimizer(learning_rate=2e-3, proxy_multiplier=10.0 if owns_its_proxies(loss) else 1.0),
     )
 
 
@@ -63,5 +70,11 @@ PRESETS: dict[str, Callable[[], Experiment]] = {
         for loss in ("c1", "triplet", "ms")
         for method in METHOD_NAMES
     },
+    **{
+        f"mnist-2d-{loss.replace('_', '-')}-{method}": partial(mnist_2d, method, loss, f"mnist-2d-{loss.replace('_', '-')}-{method}")
+        for loss in PROXIES
+        for method in ("ccp", "proxy")
+    },
+    **LOSS_PRESETS,
     **{f"poc-{method}": partial(poc, method) for method in METHOD_NAMES},
 }

@@ -104,9 +104,16 @@ class Recorder:
         self.problems, self.events, self.final = list(state["problems"]), list(state["events"]), dict(state["final"])
 
 
-def fixed_sample(test: ImageSet, size: int) -> ImageSet:
-    """`size` test pictures, the same for every run and seed."""
-    return test if size >= len(test) else test.subset(stratified_split(test.labels, size)[1])
+def fixed_sample(splits: Splits, size: int) -> ImageSet:
+    """`size` test pictures, the same for every run and seed; half of them of classes trained on, where others are judged."""
+    if splits.seen is None:
+        return _part(splits.test, size)
+    parts = _part(splits.seen, size // 2), _part(splits.test, size - size // 2)
+    return ImageSet(torch.cat([p.images for p in parts]), torch.cat([p.labels for p in parts]))
+
+
+def _part(pictures: ImageSet, size: int) -> ImageSet:
+    return pictures if size >= len(pictures) else pictures.subset(stratified_split(pictures.labels, size)[1])
 
 
 def start_recorder(

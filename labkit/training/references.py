@@ -6,7 +6,9 @@ import torch
 from torch import Tensor, nn
 
 from labkit.ccp import AlternatingProjections
+from labkit.losses import CrossBatchMemory
 from labkit.training.embedder import Embedder
+from labkit.training.experiment import Experiment
 from labkit.training.pictures import Pictures
 
 
@@ -15,7 +17,7 @@ class References:
 
     Parameters
     ----------
-    method : the experiment's. loss : the pair loss. projections : around it; None for method "pairs".
+    experiment : its method, and where its first proxies start. loss : the pair loss. projections : around it; None for method "pairs".
     pictures, embedder : where samples come from and how they become embeddings.
 
     Attributes
@@ -25,13 +27,14 @@ class References:
 
     def __init__(
         self,
-        method: str,
+        experiment: Experiment,
         loss: nn.Module,
         projections: AlternatingProjections | None,
         pictures: Pictures,
         embedder: Embedder,
     ) -> None:
-        self.by_samples = method == "samples"
+        self.by_samples = experiment.method == "samples"
+        self._start_random = experiment.projections.start == "random"
         self.pair_loss, self.projections = loss, projections
         self.pictures, self.embedder = pictures, embedder
         self.anchors: Tensor | None = None
@@ -40,6 +43,9 @@ class References:
     def choose(self, optimizer: torch.optim.Optimizer) -> None:
         """Draw a pool from the training pictures, embed it by the live weights, and start the proxies from it."""
         if self.projections is None:
+            return
+        if self._start_random and not self.projections.initialized:
+            self.projections.keep_own_proxies()
             return
         pool = self.pictures.pool(self.projections.pool_size)
         embeddings = self.embedder.evaluate(self.pictures.views(pool.flatten()))
@@ -51,7 +57,8 @@ class References:
     def loss(self, indices: Tensor, labels: Tensor) -> Tensor:
         """The loss, with its gradient, of the training pictures at `indices` (n,) with `labels` (n,)."""
         if self.projections is None:
-            loss: Tensor = self.pair_loss(self.embedder.forward(self.pictures.views(indices)), labels)
+            named = {"sample_ids": indices} if isinstance(self.pair_loss, CrossBatchMemory) else {}
+            loss: Tensor = self.pair_loss(self.embedder.forward(self.pictures.views(indices)), labels, **named)
             return loss
         anchors, wanted = None, indices
         if self.by_samples and self.anchors is not None:  # embedded afresh, in one batch with the samples

@@ -12,19 +12,25 @@ import torch
 from torch import Tensor, nn
 from tqdm.auto import tqdm
 
-from labkit.datasets import Splits, load_digits
+from labkit.datasets import Splits
 from labkit.errors import LabError, during
-from labkit.geometry import lipschitz_normalize
 from labkit.training.best import BestModel
 from labkit.training.embedder import Embedder
 from labkit.training.evaluation import Evaluator
 from labkit.training.experiment import Experiment
-from labkit.training.optimisation import build_optimizer, choose_device, choose_precision, schedule
+from labkit.training.optimisation import build_optimizer, choose_device, choose_precision, prepare_groups
 from labkit.training.pictures import Pictures
 from labkit.training.recorder import fixed_sample, start_recorder
 from labkit.training.recording import Recording
 from labkit.training.references import References
-from labkit.training.registry import build_loss, build_network, build_projections
+from labkit.training.registry import (
+    build_loss,
+    build_network,
+    build_projections,
+    inner_loss,
+    load_splits,
+    normalization,
+)
 from labkit.training.run_folder import RunFolder, check_identity, run_identity
 
 EARLY_SNAPSHOTS = (1, 2, 4, 8, 16, 32)  # the first steps change most
@@ -72,24 +78,23 @@ class Trainer:
         callbacks: Sequence[Callback] = (),
     ) -> None:
         self.experiment, self.callbacks = experiment, list(callbacks)
-        self.splits = splits if splits is not None else load_digits(experiment.data.source)
+        self.splits = splits if splits is not None else load_splits(experiment.data)
         self.device = choose_device(device)
         dtype = choose_precision(experiment.network.precision, self.device)
         self._scaler = torch.amp.GradScaler("cuda", enabled=dtype == torch.float16)
         self.pictures = Pictures(self.splits, experiment.data, experiment.seed, self.device)
-        model = build_network(experiment, self.splits.train.images.shape[1], self.pictures.generators["weights"])
-        self.loss = (build_loss(experiment) if loss is None else loss).to(self.device)
-        self.projections = build_projections(experiment, self.loss, len(self.splits.class_names), self.device)
-        own: Callable[[Tensor], Tensor] = getattr(self.loss, "normalized", lipschitz_normalize)
-        self.normalized = own if self.projections is None else self.projections.normalized
+        weights, classes = self.pictures.generators["weights"], self.splits.train_classes
+        model = build_network(experiment, self.splits.train.images.shape[1], weights)
+        self.loss: nn.Module = (build_loss(experiment, classes, weights) if loss is None else loss).to(self.device)
+        self.projections = build_projections(experiment, self.loss, classes, self.device)
+        self.normalized = normalization(self.loss) if self.projections is None else self.projections.normalized
         self.embedder = Embedder(model, self.pictures.standardize, self.normalized, self.device, dtype)
         self.model = self.embedder.model
-        learns_proxies = self.projections is not None and experiment.method != "samples"
-        proxies = [self.projections.proxy_parameter] if learns_proxies and self.projections is not None else []
-        self.optimizer = build_optimizer(experiment.optimizer, self.model, proxies)
-        self.references = References(experiment.method, self.loss, self.projections, self.pictures, self.embedder)
-        self.sample = fixed_sample(self.splits.test, experiment.sample_size)
-        self.evaluator = Evaluator(self.embed, self.sample, self.loss)
+        learnt = self.loss if self.projections is None or experiment.method == "samples" else self.projections
+        self.optimizer = build_optimizer(experiment.optimizer, self.model, learnt.parameters())
+        self.references = References(experiment, self.loss, self.projections, self.pictures, self.embedder)
+        self.sample = fixed_sample(self.splits, experiment.sample_size)
+        self.evaluator = Evaluator(self.embed, self.sample, inner_loss(self.loss), self.splits.seen)
         self.recorder = start_recorder(experiment, self.splits, self.sample, self.device, dtype)
         self._identity = run_identity(self.splits, loss)
         if loss is not None:
@@ -141,10 +146,7 @@ class Trainer:
         self._scaler.unscale_(self.optimizer)
         if self.projections is not None:
             self.projections.add_projection_gradient(self.model)
-        settings = self.experiment.optimizer
-        rate = settings.learning_rate * schedule(settings, self.steps_done, self.experiment.steps)
-        for group in self.optimizer.param_groups:
-            group["lr"] = rate * group["multiplier"]
+        prepare_groups(self.optimizer, self.experiment.optimizer, self.steps_done, self.experiment.steps)
         self._scaler.step(self.optimizer)
         self._scaler.update()
         self._loss_sum += loss.detach()
@@ -164,6 +166,7 @@ class Trainer:
             "problem": float(self.projections.problem if self.projections is not None else 0),
             "loss": loss,
             **measured,
+            **self.evaluator.sides(embeddings, self.splits.train_classes),
             "learning_rate": float(self.optimizer.param_groups[0]["lr"]) if self.steps_done else 0.0,
         }
         self.recorder.evaluation(figures)
@@ -201,7 +204,7 @@ class Trainer:
         best = self.best.references
         references = None if best is None else self.normalized(best.to(self.device)).cpu()
         chosen = {"chosen_step": float(self.best.step), "held_out_map_at_r": self.best.score}
-        self.recorder.final = {**chosen, **self.evaluator.look(self.splits.test, references)[1]}
+        self.recorder.final = {**chosen, **self.evaluator.judge(self.splits.test, references)}
         self.done = True
 
     def run(self, progress: bool = True) -> Recording:
@@ -243,6 +246,7 @@ class Trainer:
             "optimizer": self.optimizer.state_dict(),
             "scaler": self._scaler.state_dict(),
             "projections": None if self.projections is None else self.projections.state_dict(),
+            "loss": None if self.projections is not None else self.loss.state_dict(),
             "pictures": self.pictures.state_dict(),
             "anchors": self.references.anchors,
             "best": self.best.state_dict(),
@@ -261,6 +265,8 @@ class Trainer:
             self.model.load_state_dict(state["model"])
             if self.projections is not None:
                 self.projections.load_state_dict(state["projections"])
+            else:
+                self.loss.load_state_dict(state["loss"])
             self.optimizer.load_state_dict(state["optimizer"])
             self._scaler.load_state_dict(state["scaler"])
             self.pictures.load_state_dict(state["pictures"])

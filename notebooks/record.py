@@ -1,0 +1,121 @@
+"""Train what the notebooks show as tables: `LABKIT_DATA=… python notebooks/record.py STUDY …`, or `all`.
+
+Each study writes `data/results/STUDY.json`: a row for every run with its settings, its figures on the test pictures, and
+the seconds that it took. A row that is there already is not trained again, so that an interrupted study goes on where it
+stopped. The runs use one thread each, two at a time.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import sys
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+from labkit.files import write_atomically
+from labkit.training import Experiment, Trainer
+from labkit.training.presets_losses import CANDIDATES, RATES, candidate
+from labkit.training.registry import LOSSES, owns_its_proxies
+
+ROOT = Path(__file__).parent.parent
+RESULTS, RECORDINGS = ROOT / "data" / "results", ROOT / "data" / "recordings"
+SEEDS = (0, 1, 2)
+TUNING_SEED = 100  # takes no part in any result
+WORKERS = 2
+Row = tuple[dict[str, Any], Experiment]
+
+
+def tune() -> Iterator[Row]:
+    """Four candidates for each loss on each task."""
+    for task, losses in CANDIDATES.items():
+        for loss, settings in losses.items():
+            for which in range(len(settings)):
+                for rate in RATES:
+                    key = {"task": task, "loss": loss, "which": which, "rate": rate, "seed": TUNING_SEED}
+                    yield key, candidate(task, loss, which, rate).replace(seed=TUNING_SEED)
+
+
+def losses() -> Iterator[Row]:
+    """The nine losses alone, as tuned, on both tasks; on unseen digits with CCP and with a memory as well."""
+    for seed in SEEDS:
+        for task in ("2d", "unseen"):
+            for loss in LOSSES:
+                ways = [""] if task == "2d" else ["", "-ccp"]
+                ways += ["-xbm"] if task == "unseen" and not owns_its_proxies(loss) else []
+                for way in ways:
+                    name = f"mnist-{task}-{loss.replace('_', '-')}{way}"
+                    key = {"task": task, "loss": loss, "way": way.strip("-") or "alone", "seed": seed}
+                    yield key, Experiment.preset(name, seed=seed)
+
+
+def variations(preset: str, setting: str, values: list[Any], **changes: Any) -> Iterator[Row]:
+    """A preset with each of some values of one setting, at every seed."""
+    for value in values:
+        for seed in SEEDS:
+            yield {"setting": setting, "value": value, "seed": seed}, Experiment.preset(
+                preset, seed=seed, **{**changes, setting: value}
+            )
+
+
+STUDIES: dict[str, Callable[[], Iterator[Row]]] = {"tune": tune, "losses": losses}
+
+
+def train(experiment: Experiment, record_to: str | None) -> dict[str, Any]:
+    """One run in a process of its own: its figures, and what it took."""
+    import torch
+
+    torch.set_num_threads(1)
+    started = time.perf_counter()
+    recording = Trainer(experiment).run(progress=False)
+    if record_to is not None:
+        recording.save(record_to)
+    return {
+        "figures": {name: round(value, 5) for name, value in recording.final.items()},
+        "seconds": round(time.perf_counter() - started, 1),
+        "data": recording.environment["data"],
+    }
+
+
+def study(name: str) -> None:
+    """Train the rows of a study that are not there yet."""
+    path = RESULTS / f"{name}.json"
+    found = json.loads(path.read_text()) if path.is_file() else {"rows": []}
+    wanted = {json.dumps(key): (key, experiment) for key, experiment in STUDIES[name]()}
+    known = {json.dumps(row["key"]): row for row in found["rows"]}
+    rows = {k: known[k] for k, (_, e) in wanted.items() if k in known and known[k]["experiment"] == e.to_dict()}
+    todo = [k for k in wanted if k not in rows]
+    with ProcessPoolExecutor(WORKERS, mp_context=get_context("spawn")) as pool:
+        jobs = {}
+        for k in todo:
+            key, experiment = wanted[k]
+            record = name == "losses" and key["task"] == "2d" and key["seed"] == 0
+            target = str(RECORDINGS / f"{experiment.name}-seed0.npz") if record else None
+            jobs[pool.submit(train, experiment, target)] = k
+        for done, job in enumerate(as_completed(jobs), 1):
+            key, experiment = wanted[jobs[job]]
+            rows[jobs[job]] = {"key": key, **job.result(), "experiment": experiment.to_dict()}
+            save(path, name, [rows[k] for k in wanted if k in rows])
+            print(f"{name} {done} of {len(todo)}: {key} {job.result()['figures']['map_at_r']:.4f}", flush=True)
+
+
+def save(path: Path, name: str, rows: list[dict[str, Any]]) -> None:
+    """The whole table, at every row, so that nothing is lost."""
+    about = {
+        "command": f"LABKIT_DATA=... python notebooks/record.py {name}",
+        "machine": f"{os.cpu_count()} cores, {platform.machine()}, one thread a run, {WORKERS} runs at once",
+    }
+    text = json.dumps(about, indent=1)[:-2] + ',\n "rows": [\n' + ",\n".join(json.dumps(row) for row in rows) + "\n ]\n}\n"
+    write_atomically(path, lambda file: file.write(text.encode()))
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    RESULTS.mkdir(parents=True, exist_ok=True)
+    for name in sys.argv[1:] if sys.argv[1:] != ["all"] else STUDIES:
+        study(name)
