@@ -1,0 +1,21 @@
+"""Live panels for notebooks, the only place that needs ipywidgets. Each is loaded when it is first named."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+_HOME: dict[str, str] = {}  # public name: its module
+
+__all__: list[str] = []
+
+
+def __getattr__(name: str) -> Any:
+    """Import a panel on first use (PEP 562)."""
+    if name not in _HOME:
+        raise AttributeError(f"module 'labkit.panels' has no attribute {name!r}")
+    return getattr(importlib.import_module(f"labkit.panels.{_HOME[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

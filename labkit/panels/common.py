@@ -1,0 +1,155 @@
+"""What every panel is made of: a box that can be closed, its help fold, its line of what to notice, and one figure."""
+
+from __future__ import annotations
+
+import functools
+import html
+import sys
+import weakref
+from collections.abc import Callable, Iterable
+from typing import Any, ParamSpec, TypeVar
+
+import ipywidgets
+import plotly.graph_objects as go
+
+from labkit.errors import LabError
+from labkit.plots.palette import FONT
+
+P = ParamSpec("P")
+T = TypeVar("T")
+_TEXT = f"font-family:{FONT};font-size:13px;line-height:1.45;max-width:980px"
+
+
+class Figure(go.FigureWidget):  # type: ignore[misc]
+    """A FigureWidget that is freed with its panel.
+
+    plotly gives its JavaScript as a file, and anywidget then ties every figure to the file for as long as the kernel
+    lives (anywidget issue 929). Given as text it ties nothing.
+    """
+
+    _esm = str(go.FigureWidget._esm)
+
+
+class Panel(ipywidgets.VBox):  # type: ignore[misc]
+    """A panel: naming it in a cell displays it, once or several times; `close()` removes it and frees what it holds.
+
+    Running a notebook's cell again closes the panels that its earlier run made.
+
+    Attributes
+    ----------
+    figure : the panel's only figure, a FigureWidget.
+    notice : the line of what to notice. message : the line of what went wrong, empty while nothing did.
+    """
+
+    def __init__(self, figure: Any) -> None:
+        super().__init__()
+        self.figure = figure
+        self.notice = ipywidgets.HTML()
+        self.message = ipywidgets.HTML()
+        _take_the_place_of_former(self)
+
+    def assemble(self, *rows: Any, help_text: str) -> None:
+        """Stack rows of widgets, the notice, the figure, the message and the help fold."""
+        self.children = (*rows, self.notice, self.message, self.figure, help_fold(help_text))
+
+    def say_notice(self, text: str) -> None:
+        """Set what to notice: plain text, of which a screen reader is told."""
+        self.notice.value = notice_line(text)
+
+    def say_error(self, error: Exception | None) -> None:
+        """Show an exception in the panel; None clears the line."""
+        text = "" if error is None else html.escape(str(error))
+        self.message.value = f'<div role="alert" style="{_TEXT};color:#B00020">{text}</div>' if text else ""
+
+    def close(self) -> None:
+        """Take the panel off the page and free its widgets."""
+        for widget in _tree(self):
+            if widget is not self:
+                widget.close()
+        super().close()
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}, a panel>"
+
+
+def reports_errors(handler: Callable[P, T]) -> Callable[P, T | None]:
+    """For a panel's method that a widget calls: a LabError goes to the panel's message line, since a callback has nobody
+    to raise it to."""
+
+    @functools.wraps(handler)
+    def guarded(*args: P.args, **kwargs: P.kwargs) -> T | None:
+        panel: Any = args[0]
+        panel.say_error(None)
+        try:
+            return handler(*args, **kwargs)
+        except LabError as error:
+            panel.say_error(error)
+            return None
+
+    return guarded
+
+
+def notice_line(text: str) -> str:
+    """The "What to notice" line as HTML; `text` is plain."""
+    return f'<div role="status" style="{_TEXT}"><b>What to notice.</b> {html.escape(text)}</div>'
+
+
+def help_fold(text: str) -> Any:
+    """A fold that opens by mouse or keyboard; `text` is HTML of ours, never of a user's."""
+    return ipywidgets.HTML(f'<details style="{_TEXT}"><summary>How to use this panel</summary>{text}</details>')
+
+
+def row(*widgets: Any) -> Any:
+    """Widgets side by side, onto the next line where the page is narrow."""
+    return ipywidgets.HBox(widgets, layout={"flex_flow": "row wrap", "align_items": "center", "grid_gap": "4px 10px"})
+
+
+def button(text: str, does: Callable[[], Any], *, tooltip: str = "", style: str = "") -> Any:
+    """A button that calls `does()`."""
+    made = ipywidgets.Button(
+        description=text, tooltip=tooltip or text, button_style=style, layout={"width": "auto", "min_width": "64px"}
+    )
+    made.on_click(lambda _: does())
+    return made
+
+
+def on_value(widget: Any, does: Callable[[], Any]) -> None:
+    """Call `does()` whenever the widget's value changes."""
+    widget.observe(lambda _: does(), names="value")
+
+
+def _tree(widget: Any) -> Iterable[Any]:
+    """A widget and everything below it, its layouts and styles too, inner ones first."""
+    for child in getattr(widget, "children", ()):
+        yield from _tree(child)
+    for part in ("layout", "style"):
+        if isinstance(own := getattr(widget, part, None), ipywidgets.Widget):
+            yield own
+    yield widget
+
+
+# Open panels by the notebook cell that made them, with the run of the cell; a closed panel is forgotten.
+_MADE_BY: dict[str, tuple[str, weakref.WeakSet[Panel]]] = {}
+
+
+def _take_the_place_of_former(panel: Panel) -> None:
+    """Close what an earlier run of this cell has left open."""
+    cell, run = _running_cell()
+    if not cell:
+        return
+    former_run, panels = _MADE_BY.get(cell, ("", weakref.WeakSet()))
+    if former_run != run:
+        for former in list(panels):
+            former.close()
+        panels = weakref.WeakSet()
+    panels.add(panel)
+    _MADE_BY[cell] = (run, panels)
+
+
+def _running_cell() -> tuple[str, str]:
+    """The notebook cell that is running and the run itself, as the page named them; empty outside of one."""
+    ipython = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if ipython is not None else None
+    parent: dict[str, Any] = getattr(shell, "get_parent", dict)() or {}
+    cell = str(parent.get("metadata", {}).get("cellId", ""))
+    return cell, str(parent.get("header", {}).get("msg_id", ""))
