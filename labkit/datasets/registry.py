@@ -11,7 +11,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Content:
-    """A file by its bytes: name, size in bytes, SHA-256 in hexadecimal."""
+    """A file by its bytes: name, size in bytes (0 where nobody published it), SHA-256 in hexadecimal ("" likewise)."""
 
     name: str
     size: int
@@ -20,9 +20,15 @@ class Content:
 
 @dataclass(frozen=True)
 class RemoteFile(Content):
-    """A file as the mirrors have it; `unpacked` is what a .gz holds, None for a file that stays as it is."""
+    """A file as the mirrors have it.
+
+    `unpacked` is what a .gz holds, None for a file that stays as it is. An archive becomes the folder
+    that it `holds`, "" for other files. `md5` is for files whose owners published nothing better.
+    """
 
     unpacked: Content | None = None
+    holds: str = ""
+    md5: str = ""
 
     @property
     def final(self) -> Content:
@@ -37,8 +43,10 @@ class DataSet:
     Parameters
     ----------
     folder : where the files lie under the data root.
-    mirrors : base URLs, tried in order.
-    splits : how many images each part has.
+    mirrors : base URLs, tried in order; none where the owners ask for a form or their server is gone.
+    splits : how many images each part has, and how many classes (`<part>_classes`) where parts are cut by classes.
+    into : the folder under the data root that archives are unpacked into; theirs is among what they hold.
+    by_hand : what to put where, for a set that cannot be had from a mirror.
     """
 
     name: str
@@ -50,6 +58,15 @@ class DataSet:
     mirrors: tuple[str, ...]
     splits: dict[str, int]
     files: tuple[RemoteFile, ...]
+    into: str = "."
+    by_hand: str = ""
+
+    @property
+    def how_to_get(self) -> str:
+        """One or two sentences on how this set comes to lie under the data root."""
+        if self.mirrors:
+            return f"`labkit data get {self.name}` downloads it ({self.size / 1e6:,.0f} MB)."
+        return self.by_hand
 
     @property
     def size(self) -> int:
@@ -66,7 +83,6 @@ def registry() -> dict[str, DataSet]:
 
 def _entry(name: str, table: dict[str, Any]) -> DataSet:
     files = tuple(
-        RemoteFile(f["name"], f["size"], f["sha256"], Content(**f["unpacked"]) if "unpacked" in f else None)
-        for f in table["files"]
+        RemoteFile(**{**f, "unpacked": Content(**f["unpacked"]) if "unpacked" in f else None}) for f in table["files"]
     )
     return DataSet(name=name, **{**table, "files": files, "mirrors": tuple(table["mirrors"])})

@@ -1,0 +1,104 @@
+"""Any folder of pictures, one folder a class, or a CSV file that lists them."""
+
+from __future__ import annotations
+
+import csv
+import os
+from pathlib import Path
+
+import numpy as np
+
+from labkit.datasets.catalogue import Catalogue, halves, is_picture
+from labkit.errors import LabError
+from labkit.files import storage_error
+
+COLUMNS = ("path", "label", "split")
+PART_FOLDERS = ("train", "test", "query", "gallery")
+
+
+def read_folder(path: str | os.PathLike[str]) -> Catalogue:
+    """List a folder in which each class has a folder of its own (with folders of its own inside, if it likes).
+
+    Where all folders are called train and test (or query and gallery), the classes are inside these. Otherwise the
+    first half of the classes in alphabetical order is for training, the second for tests. Hidden files and files
+    without a picture's ending are passed over; class ids count from 0 in alphabetical order.
+
+    Raises
+    ------
+    LabError : no such folder, no picture in it, fewer than two classes, a class in both halves.
+    """
+    folder = Path(path)
+    if not folder.is_dir():
+        raise LabError(str(path), "a folder of pictures", "a file" if folder.exists() else "nothing there")
+    top = _folders(folder)
+    parts = {name: folder / name for name in top if name in PART_FOLDERS}
+    split = bool(parts) and set(top) == set(parts) and "train" in parts
+    classes = sorted({name for part in parts.values() for name in _folders(part)} if split else top)
+    ids = {name: number for number, name in enumerate(classes)}
+    files, labels, where = [], [], []
+    for part, place in parts.items() if split else [("", folder)]:
+        for name in _folders(place):
+            for picture in sorted(p for p in (place / name).rglob("*") if is_picture(p.name) and p.is_file()):
+                files.append(picture.relative_to(folder).as_posix())
+                labels.append(ids[name])
+                where.append(part)
+    if not files:
+        raise LabError(str(path), "pictures in folders, one folder a class", "none")
+    numbers = np.array(labels, dtype=np.int64)
+    return Catalogue(
+        folder.absolute().name, folder, tuple(files), numbers, dict(enumerate(classes)),
+        np.array(where, dtype=np.str_) if split else halves(numbers),
+    )  # fmt: skip
+
+
+def read_table(path: str | os.PathLike[str]) -> Catalogue:
+    """List the pictures of a CSV file with the columns `path`, `label` and, if wanted, `split`.
+
+    Paths are absolute or relative to the file's folder. Labels are any text (sorted as numbers where all are whole
+    numbers, which then are the ids as they are). `split` is train, test, query or gallery; without it the first half of
+    the classes is for training.
+
+    Raises
+    ------
+    LabError : no such file, a column missing, a line without a path or label (told by number), an unknown split.
+    """
+    table = Path(path)
+    try:
+        with open(table, newline="", encoding="utf-8-sig") as file:
+            reader = csv.DictReader(file)
+            columns = [name.strip().lower() for name in reader.fieldnames or []]
+            if not {"path", "label"} <= set(columns):
+                raise LabError(str(path), f"the columns {', '.join(COLUMNS[:2])} (and split)", ", ".join(columns) or "none")
+            reader.fieldnames = columns
+            rows = [(number, {key: (row.get(key) or "").strip() for key in COLUMNS}) for number, row in enumerate(reader, 2)]
+    except UnicodeDecodeError as error:
+        raise LabError(str(path), "text in UTF-8", str(error)) from error
+    except OSError as error:
+        raise storage_error(path, error) from error
+    for number, row in rows:
+        if not row["path"] or not row["label"] or row["split"] not in ("", *PART_FOLDERS):
+            raise LabError(f"{path}, line {number}", "a path, a label, and train, test, query or gallery", str(row))
+    if not rows:
+        raise LabError(str(path), "at least one picture", "none")
+    ids, names = _numbered([row["label"] for _, row in rows])
+    wanted = [row["split"] for _, row in rows]
+    if any(wanted) and not all(wanted):
+        raise LabError(str(path), "a split for every line, or for none", f"{sum(map(bool, wanted))} of {len(wanted)} lines")
+    return Catalogue(
+        table.stem, table.absolute().parent, tuple(row["path"] for _, row in rows), ids, names,
+        np.array(wanted, dtype=np.str_) if all(wanted) else halves(ids),
+    )  # fmt: skip
+
+
+def _numbered(labels: list[str]) -> tuple[np.ndarray[tuple[int], np.dtype[np.int64]], dict[int, str]]:
+    """Ids for labels of text: the numbers themselves where all are, else their rank in alphabetical order."""
+    if all(label.lstrip("-").isdecimal() and len(label) < 18 for label in labels):
+        ids = np.array([int(label) for label in labels], dtype=np.int64)
+        return ids, {int(i): str(i) for i in np.unique(ids)}
+    names = sorted(set(labels))
+    rank = {name: number for number, name in enumerate(names)}
+    return np.array([rank[label] for label in labels], dtype=np.int64), dict(enumerate(names))
+
+
+def _folders(place: Path) -> list[str]:
+    return sorted(path.name for path in place.iterdir() if path.is_dir() and not path.name.startswith("."))
