@@ -1,17 +1,32 @@
 """Pictures of embedding spaces and of training: arrays or a Recording in, a plotly figure out."""
 
 from labkit.plots.animation import animation
+from labkit.plots.centers import center_choice, center_merging, class_regions, distinct_centers
 from labkit.plots.curves import covering_curves, metric_strips, proxy_spread_over_time
 from labkit.plots.embedding_map import embedding_map
 from labkit.plots.gallery import problem_gallery
+from labkit.plots.gradient_fields import gradient_field
 from labkit.plots.histograms import distance_histograms
+from labkit.plots.loss_profiles import loss_profile
+from labkit.plots.ranked_lists import negative_weight_curves, negative_weights, ranked_list
+from labkit.plots.subgraphs import sample_subgraph
 
 __all__ = [
     "animation",
+    "center_choice",
+    "center_merging",
+    "class_regions",
     "covering_curves",
     "distance_histograms",
+    "distinct_centers",
     "embedding_map",
+    "gradient_field",
+    "loss_profile",
     "metric_strips",
+    "negative_weight_curves",
+    "negative_weights",
     "problem_gallery",
     "proxy_spread_over_time",
+    "ranked_list",
+    "sample_subgraph",
 ]
