@@ -69,7 +69,7 @@ def test_data_list_says_what_is_here_and_in_use(run, tmp_path, monkeypatch):
 
 def test_data_get(run, monkeypatch, tmp_path):
     asked = []
-    fake = lambda name, mirrors: asked.append((name, mirrors)) or tmp_path / "MNIST"  # noqa: E731
+    fake = lambda name, mirrors: asked.append((name, mirrors)) or tmp_path / "MNIST"
     monkeypatch.setattr("labkit.datasets.fetch", fake)
     code, out, _ = run("data", "get", "mnist")
     assert code == 0 and out.startswith(f"mnist: {tmp_path / 'MNIST'}\nLicence: CC BY-SA 3.0. Please cite: Y. LeCun")

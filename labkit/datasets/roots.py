@@ -8,6 +8,7 @@ from pathlib import Path
 from labkit.errors import LabError
 
 VARIABLE = "LABKIT_DATA"
+CACHE_VARIABLE = "LABKIT_CACHE"
 
 
 def data_root() -> Path:
@@ -36,6 +37,26 @@ def data_root() -> Path:
     source = checkout()
     if source is not None:
         return source / "data"
+    import pooch
+
+    return Path(pooch.os_cache("labkit")).absolute()
+
+
+def cache_root() -> Path:
+    """The folder for what can be computed again: decoded pictures, features of frozen networks.
+
+    The environment variable LABKIT_CACHE if it is set, else the user's cache folder. Made when something is kept.
+
+    Raises
+    ------
+    LabError : LABKIT_CACHE names something that is not a folder.
+    """
+    named = os.environ.get(CACHE_VARIABLE, "").strip()
+    if named:
+        root = Path(os.path.expanduser(named)).absolute()
+        if root.exists() and not root.is_dir():
+            raise LabError(CACHE_VARIABLE, "a folder", f"{root}, which is a file")
+        return root
     import pooch
 
     return Path(pooch.os_cache("labkit")).absolute()

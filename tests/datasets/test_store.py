@@ -1,0 +1,137 @@
+"""Decoded pictures on disk: the same as decoding anew, rebuilt where files changed, whole or absent."""
+
+import errno
+import os
+
+import numpy as np
+import pytest
+import torch
+
+from labkit.datasets import store as module
+from labkit.datasets.decoding import BadPicture, decode
+from labkit.datasets.readers import read_catalogue
+from labkit.datasets.store import PictureStore
+from labkit.errors import LabError
+from tests.datasets.pictures import make_folder, picture
+
+
+@pytest.fixture
+def catalogue(tmp_path):
+    return read_catalogue(make_folder(tmp_path / "pictures", each=4))
+
+
+@pytest.fixture(autouse=True)
+def small_shards(monkeypatch):
+    monkeypatch.setattr(module, "SHARD", 5)
+
+
+@pytest.fixture
+def decoded(monkeypatch):
+    """Names of the pictures that are decoded, in any order."""
+    seen = []
+    plain = PictureStore._look
+    monkeypatch.setattr(PictureStore, "_look", lambda self, i: seen.append(self.catalogue.files[i]) or plain(self, i))
+    return seen
+
+
+def shards(folder):
+    return sorted(p.name for p in folder.iterdir())
+
+
+@pytest.mark.parametrize("keep", [True, False])
+def test_every_picture_is_what_decoding_gives(catalogue, tmp_path, keep):
+    kept = PictureStore(catalogue, 24, folder=tmp_path / "cache", keep_pixels=keep, workers=3)
+    for i in range(len(catalogue)):
+        wanted = decode(catalogue.path(i).read_bytes(), 24).pixels
+        np.testing.assert_array_equal(kept.picture(i).permute(1, 2, 0).numpy(), wanted)
+    assert kept.problems == [""] * 16 and len(set(kept.digests)) == 16
+    size = sum((tmp_path / "cache" / name).stat().st_size for name in shards(tmp_path / "cache"))
+    assert (size > 16 * 24 * 32 * 3) == keep
+
+
+def test_a_second_time_decodes_nothing(catalogue, tmp_path, decoded):
+    first = PictureStore(catalogue, 24, folder=tmp_path / "cache")
+    assert sorted(decoded) == sorted(catalogue.files)
+    decoded.clear()
+    second = PictureStore(catalogue, 24, folder=tmp_path / "cache")
+    assert decoded == [] and first.identity == second.identity
+    assert all(torch.equal(first.picture(i), second.picture(i)) for i in range(16))
+
+
+def test_a_changed_picture_costs_its_own_file_alone(catalogue, tmp_path, decoded):
+    first = PictureStore(catalogue, 24, folder=tmp_path / "cache")
+    before, identity = set(shards(tmp_path / "cache")), first.identity
+    decoded.clear()
+    picture(catalogue.path(7), seed=77, size=(50, 50))
+    again = PictureStore(catalogue, 24, folder=tmp_path / "cache")
+    assert sorted(decoded) == sorted(catalogue.files[5:10]) and again.identity != identity
+    np.testing.assert_array_equal(again.picture(7).permute(1, 2, 0), decode(catalogue.path(7).read_bytes(), 24).pixels)
+    after = set(shards(tmp_path / "cache"))
+    assert len(after) == len(before) == 4 and len(after & before) == 3, "the file of the old picture is gone"
+
+
+def test_other_sizes_do_not_mix(catalogue, tmp_path, monkeypatch):
+    monkeypatch.setenv("LABKIT_CACHE", str(tmp_path / "cache"))
+    small, large = PictureStore(catalogue, 16), PictureStore(catalogue, 24)
+    square = PictureStore(catalogue, 24, square=True)
+    assert [s.picture(0).shape[1:] for s in (small, large, square)] == [(16, 21), (24, 32), (24, 24)]
+    assert len(list((tmp_path / "cache" / "decoded").iterdir())) == 3
+
+
+def test_an_interrupted_build_goes_on(catalogue, tmp_path, monkeypatch, decoded):
+    plain, calls = module.write_atomically, []
+
+    def stops(path, writer):
+        calls.append(path)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        return plain(path, writer)
+
+    monkeypatch.setattr(module, "write_atomically", stops)
+    with pytest.raises(KeyboardInterrupt):
+        PictureStore(catalogue, 24, folder=tmp_path / "cache")
+    assert len(shards(tmp_path / "cache")) == 2
+    decoded.clear()
+    PictureStore(catalogue, 24, folder=tmp_path / "cache")
+    assert sorted(decoded) == sorted(catalogue.files[10:])
+
+
+@pytest.mark.parametrize("damage", [lambda b: b[:-3], lambda b: b"", lambda b: b[: len(b) // 2], lambda b: b[:-60] + bytes(44) + b[-16:]])
+def test_a_damaged_file_is_built_again(catalogue, tmp_path, decoded, damage):
+    PictureStore(catalogue, 24, folder=tmp_path / "cache")
+    decoded.clear()
+    path = tmp_path / "cache" / shards(tmp_path / "cache")[0]
+    path.write_bytes(damage(path.read_bytes()))
+    store = PictureStore(catalogue, 24, folder=tmp_path / "cache")
+    assert 1 <= len(decoded) <= 5 and store.problems == [""] * 16
+    for i in range(16):
+        np.testing.assert_array_equal(store.picture(i).permute(1, 2, 0), decode(catalogue.path(i).read_bytes(), 24).pixels)
+
+
+def test_a_full_disk_says_so_and_leaves_no_part(catalogue, tmp_path, monkeypatch):
+    def full(*_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("labkit.files.os.fsync", full)
+    with pytest.raises(LabError, match="room to write"):
+        PictureStore(catalogue, 24, folder=tmp_path / "cache")
+    assert shards(tmp_path / "cache") == []
+
+
+def test_bad_pictures_are_told_one_by_one(catalogue, tmp_path):
+    catalogue.path(0).unlink()
+    catalogue.path(1).write_bytes(b"no picture")
+    picture(catalogue.path(2), mode="L")
+    whole = catalogue.path(3).read_bytes()
+    catalogue.path(3).write_bytes(whole[: len(whole) // 2])
+    store = PictureStore(catalogue, 24, folder=tmp_path / "cache", workers=2)
+    assert "No such file" in store.problems[0] and "cannot identify" in store.problems[1] and store.problems[3]
+    assert store.problems[2] == "" and store.kinds[2] == "grey" and store.problems[4:] == [""] * 12
+    assert store.digests[0] == "" and store.digests[1]
+
+
+def test_a_picture_that_goes_bad_later(catalogue, tmp_path):
+    store = PictureStore(catalogue, 24, folder=tmp_path / "cache", keep_pixels=False)
+    catalogue.path(4).unlink()
+    with pytest.raises(BadPicture, match="No such file"):
+        store.picture(4)
