@@ -55,11 +55,17 @@ def class_regions(
     """
     x = float_array("embeddings", embeddings, "n, 2")
     y = label_array("labels", labels, len(x))
+    if x.shape[1] != 2:
+        raise LabError("embeddings", "two columns, (n, 2)", f"shape {x.shape}")
     if not isinstance(losses, Mapping) or not losses:
         raise LabError("losses", "a dict of losses by name", describe(losses))
     for name, loss in losses.items():
         if not isinstance(loss, BaseProxyLoss) or loss.embedding_size != 2:
             raise LabError(f"losses[{name!r}]", "a loss with proxies in two dimensions", describe(loss))
+        if y.min() < 0 or y.max() >= loss.num_classes:
+            raise LabError(
+                "labels", f"classes 0 … {loss.num_classes - 1}, as losses[{name!r}] has", f"{y.min()} … {y.max()}"
+            )
     extent = 1.15 * max(float(np.abs(x).max()), 1.0)
     at = np.linspace(-extent, extent, REGION_PLACES)
     grid = np.stack([v.ravel() for v in np.meshgrid(at, at)], axis=1)
