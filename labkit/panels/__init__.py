@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import importlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-_HOME: dict[str, str] = {}  # public name: its module
+if TYPE_CHECKING:
+    from labkit.panels.k_center_stepper import KCenterStepper
 
-__all__: list[str] = []
+_HOME = {
+    "KCenterStepper": "k_center_stepper",
+}
+
+__all__ = ["KCenterStepper"]
 
 
 def __getattr__(name: str) -> Any:

@@ -11,6 +11,7 @@ from typing import Any, ParamSpec, TypeVar
 
 import ipywidgets
 import plotly.graph_objects as go
+from plotly.basedatatypes import Undefined
 
 from labkit.errors import LabError
 from labkit.plots.palette import FONT
@@ -21,13 +22,31 @@ _TEXT = f"font-family:{FONT};font-size:13px;line-height:1.45;max-width:980px"
 
 
 class Figure(go.FigureWidget):  # type: ignore[misc]
-    """A FigureWidget that is freed with its panel.
+    """A FigureWidget that is freed with its panel and keeps its colours.
 
     plotly gives its JavaScript as a file, and anywidget then ties every figure to the file for as long as the kernel
     lives (anywidget issue 929). Given as text it ties nothing.
+
+    A `batch_update` sends one table of properties by traces. Where a trace does not change a property that another one
+    does, the page's copy of the figure loses it: here the table says what the trace has instead.
     """
 
     _esm = str(go.FigureWidget._esm)
+
+    def _build_update_params_from_batch(self) -> Any:
+        restyle, relayout, traces = super()._build_update_params_from_batch()
+        for path, values in restyle.items():
+            for place, trace in enumerate(traces):
+                if values[place] is Undefined:
+                    values[place] = _at(self._data[trace], path)
+        return restyle, relayout, traces
+
+
+def _at(properties: Any, path: str) -> Any:
+    """What a trace has at a path such as "marker.line.color"; `Undefined` where it has nothing."""
+    for name in path.replace("[", ".").replace("]", "").split("."):
+        properties = properties.get(name) if isinstance(properties, dict) else None
+    return Undefined if properties is None else properties
 
 
 class Panel(ipywidgets.VBox):  # type: ignore[misc]

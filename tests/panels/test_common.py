@@ -9,6 +9,7 @@ import weakref
 
 import ipywidgets
 import pytest
+from plotly.basedatatypes import Undefined
 
 from labkit.errors import LabError
 from labkit.panels import common
@@ -30,6 +31,25 @@ class Small(common.Panel):
         if self.slider.value == 3:
             raise LabError("slider", "anything but 3", "<3>")
         self.say_notice(f"now at {self.slider.value} < 9")
+
+
+def test_a_batch_says_for_every_trace_what_it_has():
+    """A trace that does not change a property which another one does would lose it on the page."""
+    figure = common.Figure(
+        [{"marker": {"color": "red"}, "x": [0]}, {"marker": {"color": "blue"}}, {"line": {"width": 3}}]
+    )
+    sent = []
+    figure._send_update_msg = lambda **message: sent.append((message["restyle_data"], message["trace_indexes"]))
+    with figure.batch_update():
+        figure.data[0].marker.color = "green"
+        figure.data[1].x = [5]
+        figure.data[2].x = [6]
+    ((restyle, traces),) = sent
+    assert list(traces) == [0, 1, 2]
+    assert restyle["marker.color"][:2] == ["green", "blue"] and restyle["marker.color"][2] is Undefined
+    assert [list(v) for v in restyle["x"]] == [[0], [5], [6]]
+    assert figure.data[1].marker.color == "blue" and tuple(figure.data[0].x) == (0,)
+    figure.close()
 
 
 def open_widgets() -> int:

@@ -1,0 +1,119 @@
+"""The stepper without a browser: its handlers called as widgets call them."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+
+import numpy as np
+import pytest
+
+from labkit.errors import LabError
+from labkit.panels import KCenterStepper
+from labkit.panels.k_center_stepper import ALL, GIVEN
+from labkit.plots.covering_traces import TRACES
+from tests.plots.recordings import make_recording
+
+
+@pytest.fixture
+def panel():
+    made = KCenterStepper(make_recording(3, per_class=20), pool_size=8, k=4)
+    yield made
+    made.close()
+
+
+def points(panel, name):
+    return len(panel.figure.data[TRACES[name]].x)
+
+
+def press(panel, text):
+    next(b for b in panel.buttons if text in b.description).click()
+
+
+def test_buttons_step_forth_and_back_and_stop_at_the_ends(panel):
+    assert panel.step == 0 and points(panel, "picks") == 0
+    press(panel, "Back")
+    assert panel.step == 0
+    press(panel, "Next")
+    press(panel, "Next")
+    assert panel.step == 2 and points(panel, "picks") == 20 and "after 2 picks" in panel.notice.value
+    press(panel, "To the end")
+    press(panel, "Next")
+    assert panel.step == 4 and panel.figure.layout.title.text == "<b>4 of 4 picks</b>"
+    press(panel, "Start over")
+    assert panel.step == 0
+
+
+def test_the_pool_the_picks_and_the_seed_start_over(panel):
+    panel.go(3)
+    first = panel.figure.data[TRACES["samples"]].x
+    panel.seed.value = 5
+    assert panel.step == 0 and not np.array_equal(first, panel.figure.data[TRACES["samples"]].x)
+    panel.pool.value = 3
+    assert points(panel, "samples") == 30 and panel.steps.k == 3 == panel.slider.max
+    panel.pool.value = 20
+    panel.picks.value = 16
+    assert panel.steps.k == 16
+
+
+def test_one_class_or_all(panel):
+    assert panel.classes.value == ALL and len(panel.steps.sets) == 10
+    panel.classes.value = "7"
+    assert [s.name for s in panel.steps.sets] == ["7"] and points(panel, "samples") == 8
+    low, high = panel.figure.layout.xaxis.range
+    assert high - low < 1.5
+
+
+def test_with_and_without_the_proxies(panel):
+    assert points(panel, "proxies") == 40 and np.isfinite(panel.steps.greedy[0])
+    panel.from_proxies.value = False
+    assert points(panel, "proxies") == 0 and "No centre yet" in panel.notice.value
+
+
+def test_comparisons_can_be_hidden(panel):
+    panel.go(2)
+    assert points(panel, "best") and points(panel, "random band")
+    panel.compare_best.value = panel.compare_random.value = False
+    assert not points(panel, "best") and not points(panel, "random band")
+
+
+def test_every_source_of_a_recording_and_every_example_can_be_chosen(panel):
+    assert len(panel.source.options) == 3 + 4
+    for name in panel.source.options:
+        panel.source.value = name
+        panel.go(1)
+        assert panel.message.value == "" and points(panel, "picks") >= 1
+    assert panel.pool.disabled
+
+
+def test_embeddings_of_any_width_and_no_source_at_all():
+    x = np.random.default_rng(0).normal(size=(30, 5))
+    panel = KCenterStepper(x, np.arange(30) % 3, np.zeros((3, 2, 5)))
+    assert panel.source.value == GIVEN and "principal" in panel.figure.layout.xaxis.title.text
+    panel.close()
+    panel = KCenterStepper()
+    assert panel.source.value.startswith("nine points") and panel.message.value == ""
+    panel.close()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((np.zeros((4, 2)),), "labels: expected one label per embedding"),
+        ((np.zeros((4, 2)), [0, 1]), "labels: expected one label per embedding"),
+        ((np.zeros(4), [0, 1]), "source: expected a non-empty array"),
+        ((np.zeros((4, 2)), [0, 1, 0, 1], np.zeros((2, 2, 3))), "proxies: expected D = 2"),
+    ],
+)
+def test_what_is_refused(arguments, message):
+    with pytest.raises(LabError, match=message):
+        KCenterStepper(*arguments)
+
+
+def test_a_closed_panel_is_collected():
+    panel = KCenterStepper()
+    watched = weakref.ref(panel)
+    panel.close()
+    del panel
+    gc.collect()
+    assert watched() is None
