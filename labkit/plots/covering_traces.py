@@ -9,7 +9,6 @@ import plotly.graph_objects as go
 
 from labkit.plots.covering_steps import Cover, CoveringSteps
 from labkit.plots.findings import number
-from labkit.plots.marks import short
 from labkit.plots.palette import CLASS_COLORS, FAINT, INK, RUN_COLORS, class_color, plain, translucent
 from labkit.plots.plane import Plane
 from labkit.plots.reading import Floats
@@ -49,8 +48,8 @@ def blank_traces() -> list[tuple[Any, int]]:
             hovertemplate="farthest sample, %{text}: the next pick<extra></extra>",
         ),
         go.Scatter(
-            mode="markers+text", name="picks", showlegend=False, textfont={"size": 11, "color": INK},
-            marker={"symbol": "circle", "size": 18, "color": "white", "line": {"width": 2.5}},
+            mode="markers+text", name="picks", showlegend=False, textposition="top center",
+            textfont={"size": 12, "color": INK}, marker={"symbol": "circle", "size": 13, "color": "white", "line": {"width": 2.5}},
             customdata=[], hovertemplate="pick %{text}, %{customdata}<extra></extra>",
         ),
     ]  # fmt: skip
@@ -179,7 +178,8 @@ def _picks(count: int) -> str:
 
 
 def _xy(points: Floats) -> dict[str, Any]:
-    return {"x": short(points[:, 0]), "y": short(points[:, 1])}
+    single = points.astype(np.float32)  # not rounded: a class alone may be very small
+    return {"x": single[:, 0].copy(), "y": single[:, 1].copy()}
 
 
 def _stack(parts: list[Floats]) -> Floats:
