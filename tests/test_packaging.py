@@ -38,7 +38,7 @@ def test_conda_and_pip_have_the_same_bounds():
     expected = {"python": project["requires-python"]}
     for group in (
         project["dependencies"],
-        *(project["optional-dependencies"][e] for e in ("offline", "test", "images")),
+        *(project["optional-dependencies"][e] for e in ("offline", "photos", "test", "images")),
     ):
         expected |= dict(requirement(item) for item in group)
     assert environment_bounds() == expected
@@ -102,6 +102,8 @@ ONLY_IN = {
     "typer": {"cli"},
     "mlxtend": {"datasets"},
     "requests": {"datasets"},
+    "timm": {"models"},
+    "pytorchcv": {"models"},
 }
 
 
@@ -171,6 +173,8 @@ HEAVY = (
     "requests",
     "tqdm",
     "typer",
+    "timm",
+    "PIL",
 )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import hashlib
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -54,6 +55,12 @@ class PhotoSet:
     @property
     def images(self) -> LazyImages:
         return LazyImages(self)
+
+    @property
+    def identity(self) -> str:
+        """Changes whenever a file, the choice of pictures, or their views do."""
+        parts = f"{self.store.identity} {self.view_settings}".encode() + self.rows.numpy().tobytes()
+        return hashlib.sha256(parts).hexdigest()
 
     def subset(self, indices: Tensor) -> PhotoSet:
         """The photographs at `indices` (int64 (m,)), in that order; still on disk."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TypeVar
 
 import torch
@@ -50,3 +51,13 @@ def build_seeded(make: Callable[[], Net], generator: torch.Generator) -> Net:
     model.to_empty(device="cpu")
     initialise(model, generator)
     return model
+
+
+@contextmanager
+def global_generator_kept() -> Iterator[None]:
+    """Whatever is drawn inside, torch's global generator goes on afterwards as if nothing had been."""
+    state = torch.default_generator.get_state()
+    try:
+        yield
+    finally:
+        torch.default_generator.set_state(state)

