@@ -1,0 +1,111 @@
+"""The training pictures of a run where they are photographs on disk: read ahead by threads, the same whoever reads."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from labkit.datasets import MPerClassSampler, PhotoSet, Splits, draw_pool
+from labkit.datasets.photos import PendingBatch
+from labkit.errors import LabError
+from labkit.training.pictures import Pictures
+from labkit.training.sections import Data
+
+PURPOSES = ("weights", "batches", "views", "pool", "other views")
+AHEAD = 3  # batches that are read while the network is busy
+
+
+@dataclass(frozen=True)
+class _Drawn:
+    """A batch that has been drawn, is being read, and has not been trained on; and what a resumed run would draw it from."""
+
+    before: dict[str, Any]
+    indices: Tensor
+    pending: PendingBatch
+
+
+class PhotoPictures(Pictures):
+    """`Pictures` for a `PhotoSet`: batches are drawn and read some steps ahead of the network.
+
+    What a batch shows depends on the seed and on how many came before it. How far ahead it was read, by how many
+    threads, and what else was looked at meanwhile (a pool) change nothing: chance has a generator for each purpose, and a
+    checkpoint holds the state from before the first batch that has not been trained on.
+
+    Parameters
+    ----------
+    photos : the training pictures. Others as in `Pictures`.
+    """
+
+    def __init__(self, photos: PhotoSet, splits: Splits, settings: Data, seed: int, device: torch.device) -> None:
+        classes = splits.train_classes
+        if settings.classes_per_batch > classes:
+            raise LabError("data.classes_per_batch", f"at most the {classes} classes", settings.classes_per_batch)
+        self.settings, self.device, self.photos = settings, device, photos
+        self.generators = {name: torch.Generator().manual_seed(seed * len(PURPOSES) + i) for i, name in enumerate(PURPOSES)}
+        self.labels = photos.labels
+        self.sampler = MPerClassSampler(
+            self.labels, settings.classes_per_batch, settings.samples_per_class, self.generators["batches"]
+        )
+        self.standardize = _in_unit_range
+        self._ahead: deque[_Drawn] = deque()
+        self._now: _Drawn | None = None
+
+    def batch(self) -> tuple[Tensor, Tensor]:
+        """Indices (n,) of the next batch, and its labels (n,) on the device; its views are being read."""
+        while len(self._ahead) <= AHEAD:
+            before = self._live_state()
+            indices = next(self.sampler)
+            draws = self.photos.view_settings.draw(len(indices), self.generators["views"])
+            self._ahead.append(_Drawn(before, indices, self.photos.random(indices, draws)))
+        self._now = self._ahead.popleft()
+        return self._now.indices, self.labels[self._now.indices].to(self.device)
+
+    def views(self, indices: Tensor) -> Tensor:
+        """Random views at `indices`, (n, 3, size, size) floats on the device. Those of the batch, where `indices` begin
+        with it, are the ones that were read ahead."""
+        now, rest, parts = self._now, indices, []
+        if now is not None and torch.equal(indices[: len(now.indices)], now.indices):
+            parts, rest = [now.pending.result()], indices[len(now.indices) :]
+        if len(rest):
+            draws = self.photos.view_settings.draw(len(rest), self.generators["other views"])
+            parts.append(self.photos.random(rest, draws).result())
+        return self.standardize(torch.cat(parts).to(self.device, non_blocking=True))
+
+    def originals(self, indices: Tensor) -> Tensor:
+        """The central views at `indices` as bytes (n, 3, size, size) on the device."""
+        return self.photos.central(indices).to(self.device)
+
+    def pool(self, per_class: int) -> Tensor:
+        """Indices (C, b) of samples drawn from each class."""
+        return draw_pool(self.labels, per_class, self.generators["pool"])
+
+    def _live_state(self) -> dict[str, Any]:
+        return {
+            "sampler": self.sampler.state_dict(),
+            "generators": {name: generator.get_state() for name, generator in self.generators.items()},
+        }
+
+    def state_dict(self) -> dict[str, Any]:
+        """What the next batches, views and pools depend on; batches that were only read ahead are drawn again."""
+        state = self._live_state()
+        if self._ahead:
+            before = self._ahead[0].before
+            state["sampler"] = before["sampler"]
+            for name in ("batches", "views"):
+                state["generators"][name] = before["generators"][name]
+        return state
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Take back what `state_dict` gave."""
+        self._ahead.clear()
+        self._now = None
+        super().load_state_dict(state)
+
+
+def _in_unit_range(images: Tensor) -> Tensor:
+    """Bytes -> floats in 0 ... 1; networks for photographs subtract the mean that they were trained with themselves."""
+    return images.float() / 255

@@ -1,0 +1,25 @@
+"""The published figures beside ours."""
+
+import pytest
+
+from labkit.training.published import _tables, published
+
+
+def test_a_row_of_each_table():
+    row = published("c2-ccp-l", "cub")
+    assert row.title == "C2-CCP-L" and "supplement" in row.source
+    wanted = {"concatenated_p_at_1": 0.6973, "concatenated_map_at_r": 0.2802, "separated_p_at_1": 0.6239, "separated_map_at_r": 0.2267}
+    assert row.figures == pytest.approx(wanted)
+    assert published("rll-lmh", "sop").figures == pytest.approx({"p_at_1": 0.798, "nmi": 0.904})
+    assert published("hpl-pa", "in-shop") is None and published("c2-ccp-s", "cub") is None and published("c2", "birds") is None
+
+
+def test_what_is_printed_is_plausible():
+    """Typing errors of a row would show: separated figures are below concatenated ones, MAP@R below P@1."""
+    rows = _tables()["mlrc"]["rows"]
+    assert len(rows) == 14
+    for row in rows.values():
+        for data in ("cub", "cars", "sop", "in-shop"):
+            if data in row:
+                (p, m), (p_separated, m_separated) = row[data]["concatenated"], row[data]["separated"]
+                assert 50 < p_separated < p < 100 and 10 < m_separated < m < p
