@@ -3,6 +3,7 @@
 from labkit.training.experiment import Experiment
 from labkit.training.profile import by_profile, profile
 from labkit.training.recording import Problem, Recording
+from labkit.training.results import load_results, summary
 from labkit.training.shipped import load_shipped, results_table, shipped
 from labkit.training.trainer import Trainer
 
@@ -12,8 +13,10 @@ __all__ = [
     "Recording",
     "Trainer",
     "by_profile",
+    "load_results",
     "load_shipped",
     "profile",
     "results_table",
     "shipped",
+    "summary",
 ]
