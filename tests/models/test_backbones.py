@@ -77,7 +77,7 @@ def test_resnet50_is_the_original_one():
 
 def test_the_levels_of_ranked_list_loss():
     """3c, 4e and 5b: after three, eight and ten inception modules, at 1/16, 1/32 and 1/32 of the picture's side."""
-    net = build_photo_net("bn-inception", 12, generator(), levels=True).eval()
+    net = build_photo_net("bn-inception", 4, generator(), levels=("low", "middle", "high")).eval()
     assert isinstance(net, MultiLevelHead) and net.embedding_size == 12
     shapes = {}
     for name in net.taps:
@@ -85,8 +85,8 @@ def test_the_levels_of_ranked_list_loss():
     embeddings = net(pictures(2, 96))
     assert list(shapes.values()) == [(576, 6, 6), (1056, 3, 3), (1024, 3, 3)]
     torch.testing.assert_close(embeddings.view(2, 3, 4).norm(dim=2), torch.ones(2, 3))
-    with pytest.raises(LabError, match="that 3 divides"):
-        build_photo_net("bn-inception", 10, generator(), levels=True)
+    alone = build_photo_net("bn-inception", 4, generator(), levels=("high",)).eval()
+    torch.testing.assert_close(alone(pictures(2, 96)).norm(dim=1), torch.ones(2))
 
 
 def test_weights_depend_on_the_generator_alone(lite):
@@ -119,7 +119,7 @@ def test_a_transformer_pools_by_itself_and_takes_its_own_size_only():
     ("change", "words"),
     [({"name": "resnet"}, "Did you mean 'resnet50'"), ({"name": "timm:resnt50"}, "Did you mean 'resnet50'"), ({"pooling": "max"}, "pooling"),
      ({"freeze_batch_norm": 1}, "freeze_batch_norm"), ({"weights": "package", "name": "bn-inception"}, "efficientnet-lite0"),
-     ({"weights": "nowhere.pth"}, "not there"), ({"embedding_size": 0}, "embedding_size"), ({"levels": True}, "bn-inception")],
+     ({"weights": "nowhere.pth"}, "not there"), ({"embedding_size": 0}, "embedding_size"), ({"levels": ("high",)}, "bn-inception"), ({"levels": ("top",), "name": "bn-inception"}, "network.levels")],
 )  # fmt: skip
 def test_settings_that_will_not_do(change, words):
     settings = {"name": "timm:mobilenetv3_small_050", "embedding_size": 4} | change
