@@ -40,9 +40,15 @@ CANDIDATES: dict[str, dict[str, list[dict[str, Any]]]] = {
 RATES = (1e-3, 3e-3)
 # The choice: (which of the two settings, learning rate).
 CHOSEN: dict[str, dict[str, tuple[int, float]]] = {
-    "2d": {name: (0, 1e-3) for name in LOSSES},
-    "unseen": {name: (0, 1e-3) for name in LOSSES},
-}
+    "2d": {
+        "c1": (0, 3e-3), "c2": (1, 3e-3), "triplet": (1, 3e-3), "ms": (1, 3e-3), "rll": (1, 3e-3),
+        "soft_triple": (1, 3e-3), "proxy_nca": (0, 3e-3), "proxy_anchor": (1, 3e-3), "proxy_gml": (0, 3e-3),
+    },
+    "unseen": {
+        "c1": (1, 3e-3), "c2": (1, 3e-3), "triplet": (1, 3e-3), "ms": (0, 3e-3), "rll": (0, 3e-3),
+        "soft_triple": (1, 3e-3), "proxy_nca": (1, 3e-3), "proxy_anchor": (0, 3e-3), "proxy_gml": (0, 3e-3),
+    },
+}  # fmt: skip
 # Proxies of each class, as the papers have them.
 PROXIES = {"soft_triple": 10, "proxy_nca": 1, "proxy_anchor": 1, "proxy_gml": 12}
 STEPS = {"2d": 1500, "unseen": 800}
