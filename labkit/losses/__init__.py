@@ -4,6 +4,7 @@ from labkit.losses.base import BaseLoss
 from labkit.losses.contrastive import ContrastiveLoss, CosineContrastiveLoss
 from labkit.losses.function import FunctionLoss
 from labkit.losses.memory import CrossBatchMemory
+from labkit.losses.mined import MinedLoss
 from labkit.losses.multi_level import MultiLevelLoss
 from labkit.losses.multi_similarity import MultiSimilarityLoss
 from labkit.losses.pairs import PairLoss
@@ -23,6 +24,7 @@ __all__ = [
     "CosineContrastiveLoss",
     "CrossBatchMemory",
     "FunctionLoss",
+    "MinedLoss",
     "MultiLevelLoss",
     "MultiSimilarityLoss",
     "PairLoss",
