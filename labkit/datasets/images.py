@@ -84,6 +84,27 @@ class Splits:
         said = f"Trained on classes {first} to {last} alone, judged on the others, never seen ({counts})."
         return Splits(train, held_out, test, self.name, f"{self.description} {said}", self.class_names, seen)
 
+    def joined(self, size: int = 2) -> Splits:
+        """Every `size` classes that follow each other made one, so that a class has `size` modes; the rest makes the last.
+
+        Raises
+        ------
+        LabError : `size` leaves fewer than 2 classes, or classes never seen are joined with ones that are.
+        """
+        total = len(self.class_names)
+        check_number("size", size, low=2, high=(total + 1) // 2, whole=True)
+        if self.seen is not None and self.train_classes % size:
+            raise LabError("size", f"a divisor of the {self.train_classes} classes that are trained on", size)
+        train, held_out, test = (_relabelled(part, size) for part in (self.train, self.held_out, self.test))
+        seen = None if self.seen is None else _relabelled(self.seen, size)
+        names = tuple("/".join(self.class_names[at : at + size]) for at in range(0, total, size))
+        said = f"Classes joined: {', '.join(names)}."
+        return Splits(train, held_out, test, f"{self.name}-joined-{size}", f"{self.description} {said}", names, seen)
+
+
+def _relabelled(part: ImageSet, size: int) -> ImageSet:
+    return ImageSet(part.images, torch.div(part.labels, size, rounding_mode="floor"))
+
 
 def _where(part: ImageSet, wanted: Tensor) -> ImageSet:
     return part.subset(torch.nonzero(wanted).squeeze(1))

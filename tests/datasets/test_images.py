@@ -5,7 +5,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from labkit.datasets import ImageSet, stratified_split
+from labkit.datasets import ImageSet, Splits, stratified_split
 from labkit.errors import LabError
 
 
@@ -85,3 +85,32 @@ def test_image_set_refuses(pictures, labels, argument):
     with pytest.raises(LabError) as caught:
         ImageSet(pictures, labels)
     assert caught.value.argument == argument
+
+
+def splits(names="abcde"):
+    part = ImageSet(images(2 * len(names)), torch.arange(len(names)).repeat(2))
+    return Splits(part, part, part, "made-up", "Letters.", tuple(names))
+
+
+def test_joined_classes_keep_their_pictures():
+    before = splits()
+    after = before.joined(2)
+    assert after.class_names == ("a/b", "c/d", "e")
+    assert after.train.labels.tolist() == [0, 0, 1, 1, 2] * 2
+    assert torch.equal(after.test.images, before.test.images) and after.seen is None
+    assert after.description == "Letters. Classes joined: a/b, c/d, e."
+    assert before.train.labels.tolist() == [0, 1, 2, 3, 4] * 2
+
+
+def test_joining_keeps_never_seen_classes_apart():
+    apart = splits("abcdef").disjoint(4).joined(2)
+    assert sorted(set(apart.train.labels.tolist())) == [0, 1]
+    assert set(apart.test.labels.tolist()) == {2} and set(apart.seen.labels.tolist()) == {0, 1}
+    with pytest.raises(LabError, match="size: expected a divisor of the 3 classes that are trained on; got 2"):
+        splits("abcdef").disjoint(3).joined(2)
+
+
+@pytest.mark.parametrize("size", [1, 4, 2.0])
+def test_joining_refuses_what_leaves_no_two_classes(size):
+    with pytest.raises(LabError, match="size"):
+        splits().joined(size)
