@@ -6,13 +6,17 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from labkit.panels.embedding_explorer import EmbeddingExplorer
     from labkit.panels.k_center_stepper import KCenterStepper
+    from labkit.panels.loss_lens import LossLens
 
 _HOME = {
+    "EmbeddingExplorer": "embedding_explorer",
     "KCenterStepper": "k_center_stepper",
+    "LossLens": "loss_lens",
 }
 
-__all__ = ["KCenterStepper"]
+__all__ = ["EmbeddingExplorer", "KCenterStepper", "LossLens"]
 
 
 def __getattr__(name: str) -> Any:
