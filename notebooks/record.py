@@ -2,7 +2,7 @@
 
 Each study writes `data/results/STUDY.json`: a row for every run with its settings, its figures on the test pictures, and
 the seconds that it took. A row that is there already is not trained again, so that an interrupted study goes on where it
-stopped. The runs use one thread each, two at a time.
+stopped; rows that ask for the same run share it. The runs use one thread each, two at a time.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
+import studies
+
 from labkit.files import write_atomically
-from labkit.training import Experiment, Trainer
+from labkit.training import Experiment
 from labkit.training.presets_losses import CANDIDATES, RATES, candidate
 from labkit.training.registry import LOSSES, owns_its_proxies
 
 ROOT = Path(__file__).parent.parent
 RESULTS, RECORDINGS = ROOT / "data" / "results", ROOT / "data" / "recordings"
-SEEDS = (0, 1, 2)
 TUNING_SEED = 100  # takes no part in any result
 WORKERS = 2
-Row = tuple[dict[str, Any], Experiment]
 
 
-def tune() -> Iterator[Row]:
+def tune() -> Iterator[studies.Row]:
     """Four candidates for each loss on each task."""
     for task, losses in CANDIDATES.items():
         for loss, settings in losses.items():
@@ -41,9 +41,9 @@ def tune() -> Iterator[Row]:
                     yield key, candidate(task, loss, which, rate).replace(seed=TUNING_SEED)
 
 
-def losses() -> Iterator[Row]:
+def losses() -> Iterator[studies.Row]:
     """The nine losses alone, as tuned, on both tasks; on unseen digits with CCP and with a memory as well."""
-    for seed in SEEDS:
+    for seed in studies.SEEDS:
         for task in ("2d", "unseen"):
             for loss in LOSSES:
                 ways = [""] if task == "2d" else ["", "-ccp"]
@@ -54,29 +54,30 @@ def losses() -> Iterator[Row]:
                     yield key, Experiment.preset(name, seed=seed)
 
 
-def variations(preset: str, setting: str, values: list[Any], **changes: Any) -> Iterator[Row]:
-    """A preset with each of some values of one setting, at every seed."""
-    for value in values:
-        for seed in SEEDS:
-            yield {"setting": setting, "value": value, "seed": seed}, Experiment.preset(
-                preset, seed=seed, **{**changes, setting: value}
-            )
-
-
-STUDIES: dict[str, Callable[[], Iterator[Row]]] = {"tune": tune, "losses": losses}
+STUDIES: dict[str, Callable[[], Iterator[studies.Row]]] = {
+    "tune": tune,
+    "losses": losses,
+    "rll": studies.rll,
+    "soft_triple": studies.soft_triple,
+    "proxy_gml": studies.proxy_gml,
+}
 
 
 def train(experiment: Experiment, record_to: str | None) -> dict[str, Any]:
     """One run in a process of its own: its figures, and what it took."""
+    import numpy as np
     import torch
 
     torch.set_num_threads(1)
+    np.random.seed(experiment.seed)  # pytorch-metric-learning's N-pair loss draws its pairs from this one
     started = time.perf_counter()
-    recording = Trainer(experiment).run(progress=False)
+    trainer = studies.trainer(experiment)
+    recording = trainer.run(progress=False)
     if record_to is not None:
         recording.save(record_to)
+    figures = recording.final | studies.more_figures(trainer, recording)
     return {
-        "figures": {name: round(value, 5) for name, value in recording.final.items()},
+        "figures": {name: round(value, 5) for name, value in figures.items()},
         "seconds": round(time.perf_counter() - started, 1),
         "data": recording.environment["data"],
     }
@@ -89,17 +90,20 @@ def study(name: str) -> None:
     wanted = {json.dumps(key): (key, experiment) for key, experiment in STUDIES[name]()}
     known = {json.dumps(row["key"]): row for row in found["rows"]}
     rows = {k: known[k] for k, (_, e) in wanted.items() if k in known and known[k]["experiment"] == e.to_dict()}
-    todo = [k for k in wanted if k not in rows]
+    todo: dict[str, list[str]] = {}  # one run serves all rows that ask for the same experiment
+    for k in (k for k in wanted if k not in rows):
+        todo.setdefault(wanted[k][1].to_json(), []).append(k)
     with ProcessPoolExecutor(WORKERS, mp_context=get_context("spawn")) as pool:
         jobs = {}
-        for k in todo:
-            key, experiment = wanted[k]
+        for same in todo.values():
+            key, experiment = wanted[same[0]]
             record = name == "losses" and key["task"] == "2d" and key["seed"] == 0
             target = str(RECORDINGS / f"{experiment.name}-seed0.npz") if record else None
-            jobs[pool.submit(train, experiment, target)] = k
+            jobs[pool.submit(train, experiment, target)] = same
         for done, job in enumerate(as_completed(jobs), 1):
-            key, experiment = wanted[jobs[job]]
-            rows[jobs[job]] = {"key": key, **job.result(), "experiment": experiment.to_dict()}
+            for k in jobs[job]:
+                key, experiment = wanted[k]
+                rows[k] = {"key": key, **job.result(), "experiment": experiment.to_dict()}
             save(path, name, [rows[k] for k in wanted if k in rows])
             print(f"{name} {done} of {len(todo)}: {key} {job.result()['figures']['map_at_r']:.4f}", flush=True)
 
