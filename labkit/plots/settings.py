@@ -1,0 +1,110 @@
+"""What one setting does: figures of recorded runs over its values, beside published ones."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import plotly.graph_objects as go
+from plotly.subplots import make_subplots
+
+from labkit.errors import LabError
+from labkit.plots.palette import FAINT, INK, plain, present, run_line
+from labkit.validation import check_choice, describe
+
+NAMES = {"map_at_r": "MAP@R", "p_at_1": "P@1", "p_at_r": "P@R", "nmi": "NMI", "proxy_spread": "proxy spread"}
+
+
+def setting_effect(
+    rows: Any,
+    figures: Sequence[str] = ("map_at_r", "p_at_1"),
+    *,
+    setting: str,
+    by: str = "value",
+    default: Any = None,
+    published: Mapping[Any, float] | None = None,
+    published_name: str = "published",
+    title: str | None = None,
+) -> Any:
+    """Draw a panel for each figure over the values of a setting: a dot each run, a line through the means; and beside them
+    published figures, on an axis of their own, since data and network differ.
+
+    Parameters
+    ----------
+    rows : DataFrame, a row a run, as `labkit.training.load_results` gives it. figures : its columns to draw.
+    setting : its name on the axis. by : column with its values, whose places on the axis are even. default : the value
+        that the other settings' runs have, marked by a dotted line.
+    published : {value: figure}; `published_name` says what it is, where, whose.
+    title : instead of the finding, where the first figure is highest and lowest.
+
+    Returns
+    -------
+    plotly.graph_objects.Figure
+
+    Raises
+    ------
+    LabError : no rows, no figures, a column that is not there, or one that is empty.
+    """
+    columns = list(getattr(rows, "columns", ()))
+    if not columns or not len(rows):
+        raise LabError("rows", "a DataFrame with a row for each run", describe(type(rows).__name__))
+    if isinstance(figures, str) or not figures:
+        raise LabError("figures", "a list of columns", describe(figures))
+    for name in (by, *figures):
+        check_choice("column", name, columns)
+    values = list(dict.fromkeys(rows[by]))
+    heads = [NAMES.get(name, plain(name)) for name in figures]
+    heads += [plain(published_name)] if published else []
+    fig = make_subplots(1, len(heads), subplot_titles=[f"<b>{head}</b>" for head in heads], horizontal_spacing=0.09)
+    sentences = []
+    for column, figure in enumerate(figures, start=1):
+        runs = [rows[figure][rows[by] == value].dropna().to_numpy(float) for value in values]
+        if not all(len(found) for found in runs):
+            raise LabError("rows", f"a {figure} for every value of {by}", "a value without any")
+        means = np.array([found.mean() for found in runs])
+        for trace in _traces(values, runs, means):
+            fig.add_trace(trace, 1, column)
+        if figure == figures[0]:
+            sentences.append(f"{heads[0]} over {plain(setting)}: {_extremes(values, means)}")
+    if published:
+        known = {value: published[value] for value in values if value in published}
+        fig.add_trace(_published_trace(known), 1, len(heads))
+        sentences.append(f"published: {_extremes(list(known), np.array(list(known.values())))}")
+    if default is not None:
+        for column in range(1, len(heads) + 1):
+            fig.add_vline(x=_tick(default), line={"color": FAINT, "width": 1, "dash": "dot"}, row=1, col=column)
+    note = "dots: one run each; line: their mean" + ("; dotted: what the other studies use" if default is not None else "")
+    present(fig, title or "; ".join(sentences), note, width=max(560, 300 * len(heads)), height=280, above=28)
+    ticks = [_tick(value) for value in values]
+    fig.update_xaxes(type="category", categoryorder="array", categoryarray=ticks, title_text=plain(setting))
+    fig.update_layout(showlegend=False)
+    return fig
+
+
+def _tick(value: Any) -> str:
+    number = isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
+    return f"{value:g}" if number else plain(str(value))
+
+
+def _traces(values: list[Any], runs: list[Any], means: Any) -> list[Any]:
+    x = [_tick(value) for value, found in zip(values, runs, strict=True) for _ in found]
+    line = run_line(1)
+    dots = go.Scatter(x=x, y=np.concatenate(runs).round(5), mode="markers", name="run", opacity=0.6,
+                      marker={"color": line["color"], "size": 7, "symbol": "circle-open"},
+                      hovertemplate="%{x}: %{y:.4f}<extra>one run</extra>")  # fmt: skip
+    mean = go.Scatter(x=[_tick(value) for value in values], y=means.round(5), mode="lines+markers", name="mean",
+                      line=line | {"dash": "solid"}, marker={"size": 9},
+                      hovertemplate="%{x}: %{y:.4f}<extra>mean</extra>")  # fmt: skip
+    return [dots, mean]
+
+
+def _published_trace(known: Mapping[Any, float]) -> Any:
+    return go.Scatter(x=[_tick(value) for value in known], y=list(known.values()), mode="lines+markers", name="published",
+                      line={"color": INK, "width": 1.5, "dash": "dash"}, marker={"symbol": "square", "size": 8},
+                      hovertemplate="%{x}: %{y:g}<extra>published</extra>")  # fmt: skip
+
+
+def _extremes(values: list[Any], means: Any) -> str:
+    high, low = int(means.argmax()), int(means.argmin())
+    return f"highest {means[high]:.3g} at {_tick(values[high])}, lowest {means[low]:.3g} at {_tick(values[low])}"
