@@ -1,0 +1,86 @@
+"""Several runs side by side: where each has brought the same samples."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from plotly.subplots import make_subplots
+
+from labkit.plots import marks
+from labkit.plots.embedding_map import evenly_per_class
+from labkit.plots.findings import number
+from labkit.plots.palette import plain, present
+from labkit.plots.plane import Plane
+from labkit.plots.reading import RecordingLike, Runs, check_pixels, check_sample, named_runs, names_of, value_at
+from labkit.validation import check_number
+
+
+def run_gallery(
+    recordings: RecordingLike | Runs,
+    *,
+    columns: int = 3,
+    sample: int | None = 700,
+    side: int = 300,
+    title: str | None = None,
+) -> Any:
+    """Draw the last embedding of each run, over it its name and MAP@R.
+
+    The figure over a picture is that on the test pictures where the run has it, of the weights that were best on the
+    held-out ones; else the last on held-out pictures, and says so. The picture shows the weights at the end.
+
+    Parameters
+    ----------
+    recordings : a dict of recordings by name, or one. columns : pictures in a row. sample : samples drawn in each,
+        evenly per class. side : pixels of a picture. title : instead of the finding, the best run and the worst.
+
+    Returns
+    -------
+    plotly.graph_objects.Figure; runs of more than two dimensions are drawn in their two first principal components.
+
+    Raises
+    ------
+    LabError : no recordings, something that is none, or a setting out of its range.
+    """
+    runs = named_runs(recordings)
+    columns = min(int(check_number("columns", columns, low=1, whole=True)), len(runs))
+    check_pixels("side", side)
+    check_sample(sample)
+    scores = {name: _score(run) for name, run in runs.items()}
+    heads = [f"<b>{plain(name)}</b><br>{scores[name][1]}" for name in runs]
+    rows = -(-len(runs) // columns)
+    fig = make_subplots(rows, columns, subplot_titles=heads, horizontal_spacing=0.03, vertical_spacing=0.12 / rows)
+    for index, run in enumerate(runs.values()):
+        where = {"row": index // columns + 1, "col": index % columns + 1}
+        x, y = np.asarray(run.embeddings[-1], dtype=np.float64), np.asarray(run.labels)
+        plane, classes = Plane.of(x), np.unique(y)
+        xy, kept = plane(x), evenly_per_class(y, sample)
+        names = names_of(classes, run.class_names)
+        for trace in marks.sample_traces(xy[kept], y[kept], classes, names, size=5, legend=False):
+            fig.add_trace(trace, **where)
+        extent = marks.extent_of(plane, xy)
+        places = marks.number_positions(xy, y, classes, marks.NUMBER_GAP * extent)
+        fig.add_trace(marks.number_trace(places, names, size=14), **where)
+        marks.square_axes(fig, extent, plane, bare=True, **where)
+    note = "the last embedding of the recorded sample; a class is named at its edge"
+    present(fig, title or _finding(scores), note, width=columns * side + 60, height=rows * (side + 40) + 20, above=40)
+    fig.update_layout(margin={"l": 20, "r": 20, "b": 20})
+    fig.update_annotations(font_size=13)
+    return fig
+
+
+def _score(run: RecordingLike) -> tuple[float, str]:
+    """MAP@R of a run, and how to write it."""
+    if "map_at_r" in run.final:
+        value = float(run.final["map_at_r"])
+        return value, f"test MAP@R {number(value)}"
+    value = value_at(run, "map_at_r", int(run.steps[-1]))
+    return value, f"held-out MAP@R {number(value)}" if np.isfinite(value) else "not judged yet"
+
+
+def _finding(scores: dict[str, tuple[float, str]]) -> str:
+    judged = {name: score for name, score in scores.items() if np.isfinite(score[0])}
+    if len(judged) < 2:
+        return "; ".join(f"{name}: {text}" for name, (_, text) in scores.items())
+    best, worst = max(judged, key=lambda n: judged[n][0]), min(judged, key=lambda n: judged[n][0])
+    return f"From {worst} ({judged[worst][1]}) to {best} ({judged[best][1]})"
