@@ -9,6 +9,7 @@ from labkit.plots.gradient_fields import gradient_field
 from labkit.plots.histograms import distance_histograms
 from labkit.plots.loss_profiles import loss_profile
 from labkit.plots.ranked_lists import negative_weight_curves, negative_weights, ranked_list
+from labkit.plots.run_gallery import run_gallery
 from labkit.plots.settings import setting_effect
 from labkit.plots.subgraphs import sample_subgraph
 
@@ -29,6 +30,7 @@ __all__ = [
     "problem_gallery",
     "proxy_spread_over_time",
     "ranked_list",
+    "run_gallery",
     "sample_subgraph",
     "setting_effect",
 ]
