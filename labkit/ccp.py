@@ -255,6 +255,12 @@ class AlternatingProjections(nn.Module):
         self.waited += self.observed > self.grace
         if self.patience is None or self.waited < self.patience:
             return "waiting"
+        self.close(model)
+        return "next problem"
+
+    @torch.no_grad()
+    def close(self, model: nn.Module | None = None) -> None:
+        """End the problem now, as `observe` does on "next problem"; draw a pool and call `initialize` then."""
         if model is not None and self.best_weights is not None:
             best = self.best_weights
             named = [(name, p) for name, p in model.named_parameters() if p.requires_grad]
@@ -263,7 +269,6 @@ class AlternatingProjections(nn.Module):
                 model.load_state_dict(best)
         self.problem += 1
         self.best_map_at_r, self.waited, self.observed, self.best_weights = -1.0, 0, 0, None
-        return "next problem"
 
     def get_extra_state(self) -> dict[str, Any]:
         """State beyond the proxies, as tensors and numbers only, so that loading needs no pickle."""

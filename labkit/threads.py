@@ -1,8 +1,9 @@
-"""NumPy work in threads: as many as torch is allowed, each with its own piece, none of them waiting for another's."""
+"""Who may use which core: NumPy work in as many threads as torch is allowed, and a training that leaves a core free."""
 
 from __future__ import annotations
 
 import functools
+import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -18,6 +19,8 @@ Result = TypeVar("Result")
 _lock = threading.Lock()
 _inside = 0
 _limit: Any = None
+_sparing = 0
+_allowed = 1
 
 
 def in_threads(work: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
@@ -58,3 +61,29 @@ def _products_on_one_thread() -> Iterator[None]:
 def _controller() -> Any:
     """Looked up once: finding the loaded libraries takes milliseconds."""
     return ThreadpoolController()
+
+
+@contextmanager
+def one_core_left() -> Iterator[None]:
+    """Inside, torch computes with cores - 1 threads (at least one, and never more than its user allows it).
+
+    For work that goes on beside a live picture: on two cores, two threads of torch and a third that draws wait for each
+    other most of the time. The setting that was there before is put back, also with several of these at once.
+    """
+    global _sparing, _allowed
+    with _lock:
+        if _sparing == 0:
+            _allowed = torch.get_num_threads()
+        _sparing += 1
+        torch.set_num_threads(max(1, min(_allowed, _cores() - 1)))
+    try:
+        yield
+    finally:
+        with _lock:  # with OpenMP the setting is the thread's own and the default of those to come: both are put back
+            _sparing -= 1
+            torch.set_num_threads(_allowed)
+
+
+def _cores() -> int:
+    """Cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -54,6 +54,13 @@ class References:
         )
         self.anchors = pool.gather(1, choice.indices.cpu())
 
+    def start_anew(self, optimizer: torch.optim.Optimizer) -> tuple[Tensor | None, Tensor]:
+        """`choose`, at a problem's end; returns its best proxies (C, K, D), normalised, and those of the next problem."""
+        assert self.projections is not None
+        converged = self.projections.best_proxies
+        self.choose(optimizer)
+        return None if converged is None else self.projections.normalized(converged), self.projections.proxies
+
     def loss(self, indices: Tensor, labels: Tensor) -> Tensor:
         """The loss, with its gradient, of the training pictures at `indices` (n,) with `labels` (n,)."""
         if self.projections is None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import time
 from collections.abc import Callable, Sequence
@@ -32,6 +31,7 @@ from labkit.training.registry import (
     normalization,
 )
 from labkit.training.run_folder import RunFolder, check_identity, run_identity
+from labkit.training.running_loss import RunningLoss
 
 EARLY_SNAPSHOTS = (1, 2, 4, 8, 16, 32)  # the first steps change most
 Callback = Callable[["Trainer", dict[str, float]], None]
@@ -100,7 +100,7 @@ class Trainer:
         if loss is not None:
             self.recorder.events.append({"step": 0, "what": f"loss given by the caller: {loss}"})
         self.steps_done, self.done, self.seconds = 0, False, 0.0
-        self._loss_sum, self._loss_count = torch.zeros((), device=self.device), 0
+        self._losses = RunningLoss(self.device)
         self.best = BestModel()
         self.folder = None if directory is None else RunFolder(directory)
         if self.folder is None and resume:
@@ -149,8 +149,7 @@ class Trainer:
         prepare_groups(self.optimizer, self.experiment.optimizer, self.steps_done, self.experiment.steps)
         self._scaler.step(self.optimizer)
         self._scaler.update()
-        self._loss_sum += loss.detach()
-        self._loss_count += 1
+        self._losses.add(loss)
 
     def _start(self) -> None:
         """Before the first step: first proxies, and the untrained network's snapshot and figures."""
@@ -173,11 +172,7 @@ class Trainer:
         return figures
 
     def _evaluate(self, last: bool) -> None:
-        mean_loss = float(self._loss_sum) / max(1, self._loss_count)
-        if not math.isfinite(mean_loss):
-            raise LabError("loss", "a finite number", f"{mean_loss} by step {self.steps_done}", "Lower the learning rate.")
-        self._loss_sum.zero_()
-        self._loss_count = 0
+        mean_loss = self._losses.take(self.steps_done)
         with during(f"step {self.steps_done}"):
             figures = self._record_evaluation(mean_loss)
         proxies = None if self.projections is None else self.projections.proxies
@@ -186,16 +181,20 @@ class Trainer:
         verdict = "waiting" if self.projections is None else self.projections.observe(figures["map_at_r"], self.model)
         if last:
             self._finish()
-        elif verdict == "next problem" and self.projections is not None:
-            converged = self.projections.best_proxies
-            self.references.choose(self.optimizer)
-            self.recorder.close_problem(
-                None if converged is None else self.projections.normalized(converged), self.projections.proxies
-            )
+        elif verdict == "next problem":
+            self.recorder.close_problem(*self.references.start_anew(self.optimizer))
         if self.folder is not None:
             self.folder.save(self.state_dict(), self.recording, self.done)
         for callback in self.callbacks:
             callback(self, figures)
+
+    def next_problem(self) -> None:
+        """End the running proxy problem here, as if patience had run out; with an evaluation, if this step had none."""
+        if self.recorder.metrics["step"][-1] != self.steps_done:
+            self._evaluate(last=False)
+        if self.projections is not None and self.recorder.metrics["problem"][-1] == self.projections.problem:
+            self.projections.close(self.model)
+            self.recorder.close_problem(*self.references.start_anew(self.optimizer))
 
     def _finish(self) -> None:
         """Close the last problem, take the weights that were best on the held-out pictures, and judge them on the test set."""
@@ -242,6 +241,7 @@ class Trainer:
             "steps_done": self.steps_done,
             "done": self.done,
             "seconds": self.seconds,
+            "losses": self._losses.state_dict(),
             "model": self.model.state_dict(),
             "optimizer": self.optimizer.state_dict(),
             "scaler": self._scaler.state_dict(),
@@ -272,6 +272,7 @@ class Trainer:
             self.pictures.load_state_dict(state["pictures"])
             self.recorder.load_state_dict(state["recorder"])
             self.steps_done, self.done, self.seconds = state["steps_done"], state["done"], state["seconds"]
+            self._losses.load_state_dict(state.get("losses", {}))
             self.best.load_state_dict(state["best"])
             self.references.anchors = state["anchors"]
         except (KeyError, RuntimeError, TypeError, ValueError) as error:
