@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import html
+import io
 import os
 import re
 import sys
@@ -53,10 +54,21 @@ def still(output: Any) -> Any:
     figure = go.Figure({k: data[FIGURE][k] for k in ("data", "layout")}, skip_invalid=True)
     title = html.unescape(re.sub(r"<[^>]+>", " ", figure.layout.title.text or "figure"))
     alt = re.sub(r"\s+", " ", title).strip()
-    picture = base64.b64encode(plotly.io.to_image(figure, format="png", scale=1)).decode()
+    picture = base64.b64encode(fewer_colors(plotly.io.to_image(figure, format="png", scale=1))).decode()
     output["data"] = {"image/png": picture, "text/plain": alt}
     output["metadata"] = {"image/png": {"alt": alt}}
     return output
+
+
+def fewer_colors(png: bytes) -> bytes:
+    """The picture with a palette of its own, of 128 colours: for lines and tints a third of the bytes, and no difference
+    to see."""
+    from PIL import Image
+
+    packed = io.BytesIO()
+    drawn = Image.open(io.BytesIO(png)).convert("RGB")
+    drawn.quantize(128, dither=Image.Dither.NONE).save(packed, format="PNG", optimize=True)
+    return packed.getvalue()
 
 
 def pictures() -> None:
