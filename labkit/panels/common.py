@@ -41,6 +41,13 @@ class Figure(go.FigureWidget):  # type: ignore[misc]
                     values[place] = _at(self._data[trace], path)
         return restyle, relayout, traces
 
+    def forget_outlines(self) -> None:
+        """Take away what was drawn with lasso or box, which would select anew whenever the figure changes.
+
+        The page keeps these outlines to itself, so that setting `layout.selections` to nothing seems no change here.
+        """
+        self._send_relayout_msg({"selections": []})
+
 
 def _at(properties: Any, path: str) -> Any:
     """What a trace has at a path such as "marker.line.color"; `Undefined` where it has nothing."""
@@ -67,9 +74,13 @@ class Panel(ipywidgets.VBox):  # type: ignore[misc]
         self.message = ipywidgets.HTML()
         _take_the_place_of_former(self)
 
-    def assemble(self, *rows: Any, help_text: str) -> None:
-        """Stack rows of widgets, the notice, the figure, the message and the help fold."""
-        self.children = (*rows, self.notice, self.message, self.figure, help_fold(help_text))
+    def assemble(self, *rows: Any, help_text: str, beside: Any = None) -> None:
+        """Stack rows of widgets, the notice, the message, the figure (`beside` at its right) and the help fold."""
+        middle = self.figure
+        if beside is not None:
+            middle = row(self.figure, beside)
+            middle.layout.align_items = "flex-start"
+        self.children = (*rows, self.notice, self.message, middle, help_fold(help_text))
 
     def say_notice(self, text: str) -> None:
         """Set what to notice: plain text, of which a screen reader is told."""

@@ -65,20 +65,43 @@ def sprite_sheet(images: NDArray[np.uint8], columns: int = 64) -> bytes:
     return _png(sheet)
 
 
+def any_images(name: str, images: Any, n: int) -> NDArray[np.uint8]:
+    """(n, h, w) grey or (n, h, w, 3) colour uint8 pictures out of these, (n, 1, h, w) or (n, 3, h, w); also tensors.
+
+    Raises
+    ------
+    LabError : another shape, another count or another dtype.
+    """
+    array = np.asarray(images.cpu() if hasattr(images, "cpu") else images)
+    if array.ndim == 4 and array.shape[1] == 3 and array.shape[3] != 3:
+        array = np.moveaxis(array, 1, 3)
+    if array.ndim == 4 and array.shape[3] == 3 and len(array) == n and array.dtype == np.uint8:
+        return array
+    return grey_images(name, array, n)
+
+
+def picture_png(image: NDArray[np.uint8]) -> bytes:
+    """One grey (h, w) or colour (h, w, 3) picture as PNG with 8 bits a channel."""
+    height, width = image.shape[:2]
+    return _file(width, height, 8, 0 if image.ndim == 2 else 2, image.reshape(height, -1))
+
+
 def _png(grey: NDArray[np.uint8]) -> bytes:
-    """A grey (h, w) array as PNG with 4 bits a pixel; written here so that plots need no imaging library."""
+    """A grey (h, w) array as PNG with 4 bits a pixel."""
     height, width = grey.shape
     nibbles = np.zeros((height, width + width % 2), dtype=np.uint8)
     nibbles[:, :width] = (grey.astype(np.uint16) * 15 + 127) // 255
-    packed = (nibbles[:, 0::2] << 4) | nibbles[:, 1::2]
-    lines = np.concatenate(
-        [np.zeros((height, 1), dtype=np.uint8), packed], axis=1
-    )  # each line starts with filter type 0
+    return _file(width, height, 4, 0, ((nibbles[:, 0::2] << 4) | nibbles[:, 1::2]).astype(np.uint8))
+
+
+def _file(width: int, height: int, bits: int, colour: int, packed: NDArray[np.uint8]) -> bytes:
+    """A PNG of packed lines (height, bytes); written here so that plots need no imaging library."""
+    lines = np.concatenate([np.zeros((height, 1), dtype=np.uint8), packed], axis=1)  # each starts with filter type 0
 
     def chunk(kind: bytes, body: bytes) -> bytes:
         return struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
 
-    header = struct.pack(">IIBBBBB", width, height, 4, 0, 0, 0, 0)
+    header = struct.pack(">IIBBBBB", width, height, bits, colour, 0, 0, 0)
     return (
         b"\x89PNG\r\n\x1a\n"
         + chunk(b"IHDR", header)

@@ -46,3 +46,44 @@ def test_another_set_and_one_class_alone(open_notebook):
     book.page.wait_for_timeout(300)
     book.screenshot("stepper-line", selector=".jp-OutputArea-output .widget-vbox")
     assert book.complaints == []
+
+
+EXPLORER = "from labkit.panels import EmbeddingExplorer\nexplorer = EmbeddingExplorer(ccp)\nexplorer"
+
+
+def test_the_explorer_answers_hover_click_lasso_and_filters(open_notebook):
+    book = open_notebook(LOAD, EXPLORER, viewport=(1400, 1100))
+    book.run()
+    book.until_drawn()
+    mouse = book.page.mouse
+    x, y = book.pixel(1, 40)
+    mouse.move(x - 30, y - 30)
+    mouse.move(x, y, steps=4)
+    book.until("'<img' in explorer.controls.hovered.value")
+    mouse.click(x, y)
+    book.until("explorer._clicked_row is not None and 'nearest are right' in explorer.controls.gallery.value")
+    book.page.wait_for_timeout(500)
+    book.screenshot("explorer-click", selector=".jp-OutputArea-output .widget-vbox")
+    book.page.wait_for_function("document.querySelector('.js-plotly-plot')._fullData[5].x.length === 1")
+    box = book.page.locator(".js-plotly-plot .nsewdrag").first.bounding_box()
+    corners = [(0.02, 0.02), (0.98, 0.02), (0.98, 0.55), (0.02, 0.55), (0.02, 0.03)]
+    places = [(box["x"] + a * box["width"], box["y"] + b * box["height"]) for a, b in corners]
+    mouse.move(*places[0])
+    mouse.down()
+    for place in places[1:]:
+        mouse.move(*place, steps=8)
+    mouse.up()
+    book.until("100 < len(explorer.selection) < 3000")
+    assert book.value(
+        "bool((explorer.selection.frame['y'] > -0.5).all()), len(explorer.selection.frame) == len(explorer.selection)"
+    ) == (True, True)
+    book.screenshot("explorer-lasso", selector=".jp-OutputArea-output .widget-vbox")
+    book.page.get_by_label("Errors only").check()
+    book.until("len(explorer.shown) < 200")
+    book.page.wait_for_function("document.querySelector('.js-plotly-plot').layout.selections.length === 0")
+    assert book.value("100 < len(explorer.selection)")  # the filter takes the outline away, not what it holds
+    book.click("Select what is shown")
+    book.until("len(explorer.selection) == len(explorer.shown)")
+    book.page.wait_for_timeout(300)
+    book.screenshot("explorer-errors", selector=".jp-OutputArea-output .widget-vbox")
+    assert book.complaints == []

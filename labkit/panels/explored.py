@@ -1,0 +1,98 @@
+"""What the explorer explores: embeddings over snapshots with labels and pictures, and a selection of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from labkit.errors import LabError
+from labkit.plots.neighbourhood import misread
+from labkit.plots.reading import Floats, Ints, RecordingLike, check_recording, float_array, label_array, names_of
+from labkit.plots.thumbnails import any_images
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+class Explored:
+    """Embeddings (T, n, D), class index of each sample, names, pictures; which samples are misread, found when asked.
+
+    Attributes
+    ----------
+    x : (T, n, D). steps : (T,) or None where the source is no recording. codes : (n,) class indices. labels : (n,) as given.
+    names : of each class. images : (n, h, w) or (n, h, w, 3), or None.
+    """
+
+    def __init__(self, source: Any, labels: Any, images: Any, class_names: Sequence[str] | None) -> None:
+        self.steps: list[int] | None = None
+        if isinstance(source, RecordingLike):
+            check_recording("source", source)
+            labels = source.labels if labels is None else labels
+            images = source.thumbnails if images is None else images
+            class_names = class_names or list(source.class_names)
+            self.steps = [int(s) for s in source.steps]
+            source = source.embeddings
+        flat = np.ndim(source) == 2
+        self.x: Floats = float_array("source", source, "n, D" if flat else "T, n, D")
+        self.x = self.x[None] if flat else self.x
+        if self.x.shape[1] < 2:
+            raise LabError("source", "at least two samples", f"shape {self.x.shape}")
+        if labels is None:
+            raise LabError("labels", f"one label per embedding, shape ({self.x.shape[1]},)", "None")
+        self.labels: Ints = label_array("labels", labels, self.x.shape[1])
+        classes, codes = np.unique(self.labels, return_inverse=True)
+        self.codes: Ints = codes.reshape(-1).astype(np.int64)
+        self.names = names_of(classes, class_names)
+        self.images = None if images is None else any_images("images", images, len(self.labels))
+        self._misread: dict[int, NDArray[np.bool_]] = {}
+
+    def misread(self, snapshot: int) -> NDArray[np.bool_]:
+        """(n,) whether the nearest other sample is of another class, in all D dimensions of a snapshot."""
+        if snapshot not in self._misread:
+            self._misread[snapshot] = misread(self.x[snapshot], self.codes)
+        return self._misread[snapshot]
+
+
+@dataclass(frozen=True, eq=False)
+class Selection:
+    """Samples chosen in the explorer: use it as an index, `embeddings[explorer.selection]`, or take its table.
+
+    indices : (m,) rows of the samples, ascending.
+    """
+
+    indices: Ints
+    _of: Explored
+    _snapshot: int
+    _xy: Floats
+
+    @property
+    def frame(self) -> pd.DataFrame:
+        """One line per sample: label, class, whether it is misread, and where it lies in the picture; indexed by row."""
+        import pandas as pd
+
+        of, rows = self._of, self.indices
+        columns = {
+            "label": of.labels[rows],
+            "class": [of.names[c] for c in of.codes[rows]],
+            "misread": of.misread(self._snapshot)[rows],
+            "x": self._xy[:, 0],
+            "y": self._xy[:, 1],
+        }
+        return pd.DataFrame(columns, index=pd.Index(rows, name="sample"))
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Ints:
+        return np.array(self.indices, dtype=dtype)
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self.indices.tolist())
+
+    def __repr__(self) -> str:
+        shown = ", ".join(map(str, self.indices[:8])) + (", …" if len(self) > 8 else "")
+        return f"<{len(self)} samples selected: {shown}>" if len(self) else "<no samples selected>"
