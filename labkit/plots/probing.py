@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -125,14 +126,25 @@ def ask(loss: Any, probes: Any, scene: Scene) -> tuple[Floats, Floats]:
         with torch.no_grad():
             loss.weight.copy_(references)
         loss.requires_grad_(False)
-        values = [loss(row, label) for row in rows]
+        values = [_checked(loss, loss(row, label)) for row in rows]
     else:
-        values = [loss(row, label, None, references, labels) for row in rows]
-    total = torch.stack([value.reshape(()).double() for value in values])
+        values = [_checked(loss, loss(row, label, None, references, labels)) for row in rows]
+    total = torch.stack(values)
     gradient = torch.zeros_like(x)
     if total.requires_grad:
         (gradient,) = torch.autograd.grad(total.sum(), x)
     return total.detach().numpy(), gradient.numpy()
+
+
+def _checked(loss: Any, value: Any) -> Tensor:
+    """What a loss returned, as a 0-d tensor in double precision."""
+    name = type(loss).__name__
+    if not isinstance(value, Tensor) or value.numel() != 1:
+        raise LabError(name, "a 0-d tensor returned", describe(value))
+    number = value.reshape(()).double()
+    if not math.isfinite(number.item()):
+        raise LabError(name, "a finite loss", number.item(), "Look at its settings and at places such as the origin.")
+    return number
 
 
 def ask_moving(loss: Any, probe: Tensor, paths: Sequence[tuple[Tensor, Tensor]], labels: Ints) -> tuple[Floats, Floats]:
@@ -154,6 +166,7 @@ def ask_moving(loss: Any, probe: Tensor, paths: Sequence[tuple[Tensor, Tensor]],
         else:
             moving = references.clone().requires_grad_()
             value = loss(probe, label, None, moving, owners)
+        value = _checked(loss, value)
         values.append(float(value.detach()))
         gradient = torch.autograd.grad(value, moving, allow_unused=True)[0] if value.requires_grad else None
         slopes.append(0.0 if gradient is None else float((gradient * velocity).sum()))

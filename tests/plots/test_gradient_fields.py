@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -223,3 +224,16 @@ def test_proxies_of_more_dimensions_are_refused() -> None:
         gradient_field(SoftTripleLoss(3, 5, 2))
     with pytest.raises(LabError, match="loss: expected proxies on the plane"):
         gradient_field(SoftTripleLoss(3, 5, 2), REFERENCES, LABELS)
+
+
+@pytest.mark.parametrize(
+    ("returned", "message"),
+    [
+        (3.0, "expected a 0-d tensor returned; got 3.0"),
+        (torch.ones(2), "expected a 0-d tensor returned"),
+        (torch.tensor(math.nan), "expected a finite loss; got nan"),
+    ],
+)
+def test_what_a_loss_returns_is_checked(returned: Any, message: str) -> None:
+    with pytest.raises(LabError, match=message):
+        gradient_field(lambda *arguments: returned, REFERENCES, LABELS)

@@ -159,3 +159,16 @@ def test_a_single_class_has_no_other_to_move() -> None:
 def test_bad_input_is_refused(change: dict[str, Any], message: str) -> None:
     with pytest.raises(LabError, match=message):
         loss_profile(**{"loss": ContrastiveLoss(), **change})
+
+
+@pytest.mark.parametrize(
+    ("returned", "message"),
+    [
+        (3.0, "expected a 0-d tensor returned; got 3.0"),
+        (torch.ones(2), "expected a 0-d tensor returned"),
+        (torch.tensor(math.nan), "expected a finite loss; got nan"),
+    ],
+)
+def test_what_a_loss_returns_is_checked(returned: Any, message: str) -> None:
+    with pytest.raises(LabError, match=message):
+        loss_profile(lambda *arguments: returned)
