@@ -89,7 +89,11 @@ def study(name: str) -> None:
     found = json.loads(path.read_text()) if path.is_file() else {"rows": []}
     wanted = {json.dumps(key): (key, experiment) for key, experiment in STUDIES[name]()}
     known = {json.dumps(row["key"]): row for row in found["rows"]}
-    rows = {k: known[k] for k, (_, e) in wanted.items() if k in known and known[k]["experiment"] == e.to_dict()}
+    rows = {
+        k: known[k]
+        for k, (_, experiment) in wanted.items()
+        if k in known and Experiment.from_dict(known[k]["experiment"]) == experiment
+    }
     todo: dict[str, list[str]] = {}  # one run serves all rows that ask for the same experiment
     for k in (k for k in wanted if k not in rows):
         todo.setdefault(wanted[k][1].to_json(), []).append(k)
