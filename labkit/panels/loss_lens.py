@@ -156,7 +156,11 @@ class LossLens(Panel):
                 setattr(self.loss, name, value)
             if normalize is not None:
                 self.loss.normalize = normalize
+            former = self.sliders.children
             self.sliders.children = [self._slider(setting) for setting in offered] or self._fields()
+            for slider in former:
+                for widget in (slider.layout, slider.style, slider):
+                    widget.close()
             self.label.options = classes
             self.normalize.disabled = not hasattr(self.loss, "normalize")
             self.normalize.value = getattr(self.loss, "normalize", "l2")

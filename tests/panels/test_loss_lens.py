@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from types import SimpleNamespace
 from typing import Any
 
@@ -231,6 +233,24 @@ def test_a_loss_with_proxies_begins_with_them() -> None:
 def test_bad_input_is_refused(given: tuple[Any, ...], message: str) -> None:
     with pytest.raises(LabError, match=message):
         LossLens(*given)
+
+
+def test_a_change_of_loss_and_closing_leave_nothing_behind() -> None:
+    from ipywidgets.widgets.widget import _instances as widgets
+
+    panel = LossLens()
+    panel.kind.value = "Ranked list"
+    many = len(widgets)
+    for kind in ("Triplet", "Multi-similarity", "Ranked list"):
+        panel.kind.value = kind
+    assert len(widgets) == many
+    freed = weakref.ref(panel)
+    before = len(widgets)
+    panel.close()
+    assert len(widgets) < before - 20
+    del panel
+    gc.collect()
+    assert freed() is None
 
 
 def test_two_lenses_do_not_disturb_each_other() -> None:
