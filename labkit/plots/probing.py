@@ -42,8 +42,9 @@ class Scene:
 
 
 def owns_weight(loss: Any) -> bool:
-    """Whether the loss learns its own references, in a parameter called `weight`."""
-    return isinstance(getattr(loss, "weight", None), nn.Parameter)
+    """Whether the loss learns its own references: a parameter `weight`, with so many rows for each of its classes."""
+    sized = hasattr(loss, "num_classes") and hasattr(loss, "proxies_per_class")
+    return sized and isinstance(getattr(loss, "weight", None), nn.Parameter)
 
 
 def check_loss(loss: Any) -> None:
