@@ -9,14 +9,16 @@ if TYPE_CHECKING:
     from labkit.panels.embedding_explorer import EmbeddingExplorer
     from labkit.panels.k_center_stepper import KCenterStepper
     from labkit.panels.loss_lens import LossLens
+    from labkit.panels.playground import Playground
 
 _HOME = {
     "EmbeddingExplorer": "embedding_explorer",
     "KCenterStepper": "k_center_stepper",
     "LossLens": "loss_lens",
+    "Playground": "playground",
 }
 
-__all__ = ["EmbeddingExplorer", "KCenterStepper", "LossLens"]
+__all__ = ["EmbeddingExplorer", "KCenterStepper", "LossLens", "Playground"]
 
 
 def __getattr__(name: str) -> Any:

@@ -11,7 +11,7 @@ from tests.training.test_controls import same
 
 
 def run(code, **names):
-    exec(compile(code, "code", "exec"), names)
+    exec(code, names)  # noqa: S102 - that it runs is what is tested
     return names
 
 

@@ -312,14 +312,15 @@ def test_stop_and_start_goes_on(digits):
 def test_fifty_sessions_leave_no_thread_and_no_trainer_behind(digits):
     gc.collect()
     threads = threading.active_count()
-    left = []
-    for _ in range(50):
+
+    def one():
         session = session_of(digits, threaded=True, sample_size=20)
         session.start()
         wait_until(lambda: session.snapshot.step >= 1)
-        left.append(weakref.ref(session._conductor.of_run().trainer))
         assert session.stop()
-    del session
+        return weakref.ref(session._conductor.of_run().trainer)
+
+    left = [one() for _ in range(50)]
     gc.collect()
     assert threading.active_count() == threads
     assert [each() for each in left] == [None] * 50
@@ -338,11 +339,13 @@ def test_fifty_starts_and_stops_of_one_session_leave_one_trainer(digits):
 
 
 def test_a_forgotten_session_ends_its_thread(digits):
-    session = session_of(digits, threaded=True, steps=100_000)
-    session.start()
-    thread, left = session._thread, weakref.ref(session)
-    wait_until(lambda: session.snapshot.step > 2)
-    del session
+    def start():
+        session = session_of(digits, threaded=True, steps=100_000)
+        session.start()
+        wait_until(lambda: session.snapshot.step > 2)
+        return session._thread, weakref.ref(session)
+
+    thread, left = start()
     wait_until(lambda: gc.collect() >= 0 and left() is None)
     thread.join(SOON)
     assert not thread.is_alive()

@@ -1,0 +1,70 @@
+"""Drawing what goes on elsewhere: a periodic look from the kernel's event loop, no faster than the page can follow."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+TICK = 0.1  # seconds between two looks: ten frames a second at most
+UNSEEN = 8  # frames that the page has not acknowledged, after which only one in `PATIENT` seconds is sent
+PATIENT = 2.0
+
+
+class Watch:
+    """Looks again and again, until there is nothing more to see.
+
+    The task runs in the event loop of whoever wakes it: a cell's, or, where the kernel has subshells, that of the thread
+    that serves the page's widgets. A page that cannot keep up, or is closed, gets a frame now and then, so that none pile up.
+
+    Parameters
+    ----------
+    figure : the FigureWidget that is drawn into; its page acknowledges every frame.
+    look : draws if there is something new, and says (whether it drew, whether more will come).
+    """
+
+    def __init__(self, figure: Any, look: Callable[[], tuple[bool, bool]]) -> None:
+        self._look = look
+        self._lock = threading.Lock()
+        self._task: tuple[asyncio.AbstractEventLoop, asyncio.Task[None]] | None = None
+        self._sent = self._acknowledged = 0
+        self._sent_at = 0.0
+        figure.observe(self._hear, names="_js2py_traceDeltas")
+
+    def _hear(self, change: Any) -> None:
+        if change["new"]:
+            self._acknowledged = self._sent
+
+    def wake(self) -> None:
+        """Begin to look, if nobody does yet; without an event loop (no kernel) nobody will."""
+        with self._lock:
+            if self._task is not None:
+                loop, task = self._task
+                if loop.is_running() and not task.done():
+                    return
+            with contextlib.suppress(RuntimeError):
+                loop = asyncio.get_running_loop()
+                self._task = (loop, loop.create_task(self._watch()))
+
+    def stop(self) -> None:
+        """Look no more; from any thread."""
+        with self._lock:
+            task, self._task = self._task, None
+        if task is not None:
+            with contextlib.suppress(RuntimeError):  # a loop that is closed
+                task[0].call_soon_threadsafe(task[1].cancel)
+
+    async def _watch(self) -> None:
+        more = True
+        while more:
+            await asyncio.sleep(TICK)
+            behind = self._sent - self._acknowledged > UNSEEN
+            if behind and time.monotonic() - self._sent_at < PATIENT:
+                continue
+            drew, more = self._look()
+            if drew:
+                self._sent += 1
+                self._sent_at = time.monotonic()

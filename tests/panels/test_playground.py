@@ -1,0 +1,465 @@
+"""The playground without a browser: its controls reach the run, its figure shows it, and nothing of it stays behind."""
+
+import asyncio
+import gc
+import json
+import math
+import time
+import weakref
+
+import numpy as np
+import pytest
+import torch
+
+from labkit.datasets import load_digits
+from labkit.errors import LabError
+from labkit.losses import ContrastiveLoss
+from labkit.panels import Playground
+from labkit.panels.playground_presets import PRESETS, live_experiment
+from labkit.training import Experiment, Recording
+from labkit.training.controls import replay
+from tests.training.test_controls import same
+
+SMALL = {
+    "data.source": "digits-8x8", "sample_size": 60, "evaluate_every": 5, "data.samples_per_class": 4,
+    "projections.pool_size": 8, "optimizer.warmup_steps": 2,
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def digits():
+    return load_digits("digits-8x8")
+
+
+@pytest.fixture
+def make(digits):
+    panels = []
+
+    def makes(preset="ccp", **changes):
+        changes = {"threaded": False, **SMALL, **changes}
+        panels.append(Playground(preset, splits=digits, **changes))
+        return panels[-1]
+
+    yield makes
+    for panel in panels:
+        panel.close()
+
+
+def go(panel, steps):
+    panel.step(steps)
+    panel.run_pending()
+
+
+def traces(panel, name):
+    return [trace for trace in panel.figure.data if trace.name == name]
+
+
+# ------------------------------------------------------------ what is drawn
+
+
+def test_the_map_shows_every_sample_its_proxies_and_what_k_center_chose(make):
+    panel = make()
+    go(panel, 12)
+    snapshot = panel.session.snapshot
+    for c in range(10):
+        trace, rows = traces(panel, str(c))[0], snapshot.labels == c
+        np.testing.assert_allclose(trace.x, snapshot.live.embeddings[rows, 0], atol=5e-4)
+        np.testing.assert_allclose(trace.y, snapshot.live.embeddings[rows, 1], atol=5e-4)
+    np.testing.assert_allclose(traces(panel, "proxies")[0].x, snapshot.live.proxies[..., 0].ravel(), atol=5e-4)
+    rings = traces(panel, "chosen by K-Center")[0]
+    np.testing.assert_allclose(rings.y, snapshot.stored[0].proxies[..., 1].ravel(), atol=5e-4)
+    panel.next_problem()
+    panel.run_pending()
+    chosen = panel.recording().problems[0].next_proxies
+    np.testing.assert_allclose(rings.y, chosen[..., 1].ravel(), atol=5e-4)
+
+
+def test_the_curves_have_a_point_per_evaluation_and_marks_where_something_changed(make):
+    panel = make()
+    go(panel, 10)
+    panel.controls.hot["optimizer.learning_rate"].value = 0.01
+    panel.next_problem()
+    go(panel, 10)
+    recording = panel.recording()
+    score = traces(panel, "MAP@R")[0]
+    np.testing.assert_allclose(score.x, recording.metrics["step"])
+    np.testing.assert_allclose(score.y, recording.metrics["map_at_r"], atol=5e-4)
+    lines = [shape for shape in panel.figure.layout.shapes if shape.type == "line"]
+    assert {(shape.x0, shape.line.dash) for shape in lines} == {(10, "dot"), (10, "dash")}
+    marked = next(trace for trace in panel.figure.data if trace.marker.symbol == "triangle-down")
+    assert list(marked.x) == [10, 10] and marked.text[0] == "learning rate 0.002 → 0.01"
+
+
+def test_covering_balls_reach_as_far_as_the_95_per_cent_cover(make):
+    panel = make()
+    go(panel, 6)
+    panel.transport.balls.value = True
+    balls = traces(panel, "95 % balls")[0]
+    snapshot = panel.session.snapshot
+    own, embeddings = snapshot.live.proxies, snapshot.live.embeddings.astype(float)
+    nearest = np.linalg.norm(embeddings[snapshot.labels == 0][:, None] - own[0][None], axis=2).min(axis=1)
+    circle = np.stack([balls.x[:37], balls.y[:37]], axis=1)
+    np.testing.assert_allclose(np.linalg.norm(circle - own[0, 0], axis=1), np.quantile(nearest, 0.95), atol=2e-3)
+    panel.transport.balls.value = False
+    assert len(balls.x) == 0
+
+
+def test_the_timeline_goes_back_while_the_run_goes_on(make):
+    panel = make()
+    go(panel, 20)
+    assert panel.transport.timeline.value == panel.transport.timeline.max == len(panel.recording().steps)
+    panel.transport.timeline.value = 2
+    stored = panel.recording()
+    rows = stored.labels == 3
+    np.testing.assert_allclose(traces(panel, "3")[0].x, stored.embeddings[2][rows, 0], atol=5e-4)
+    assert "stored snapshot" in panel.transport.status.value and f"step {stored.steps[2]}" in panel.transport.status.value
+    go(panel, 10)
+    assert panel.transport.timeline.value == 2  # stays where it was put
+    np.testing.assert_allclose(traces(panel, "3")[0].x, stored.embeddings[2][rows, 0], atol=5e-4)
+    panel.transport.timeline.value = panel.transport.timeline.max
+    assert "step 30" in panel.transport.status.value
+
+
+def test_one_message_per_frame(make, monkeypatch):
+    panel = make()
+    go(panel, 5)
+    sent = []
+    for name in ("_send_restyle_msg", "_send_relayout_msg", "_send_update_msg"):
+        monkeypatch.setattr(panel.figure, name, lambda *_, name=name, **__: sent.append(name))
+    go(panel, 1)
+    assert sent == ["_send_update_msg"]
+
+
+# ------------------------------------------------------------ what acts at once
+
+
+@pytest.mark.parametrize(
+    ("setting", "value"),
+    [
+        ("optimizer.learning_rate", 0.01),
+        ("projections.projection_weight", 0.1),
+        ("projections.patience", 7),
+        ("projections.pool_size", 20),
+        ("projections.selection", "random"),
+        ("loss.options.neg_margin", 0.8),
+    ],
+)
+def test_a_hot_control_reaches_the_run_and_is_on_record(make, setting, value):
+    panel = make()
+    go(panel, 3)
+    panel.controls.hot[setting].value = value
+    go(panel, 2)
+    event = panel.recording().events[-1]
+    assert (event["step"], event["setting"], event["value"]) == (3, setting, value)
+    assert panel.session.snapshot.run == 1  # nothing began anew
+
+
+def test_a_refused_value_is_told_and_the_control_goes_back(make):
+    panel = make()
+    go(panel, 2)
+    panel.controls.hot["projections.pool_size"].value = 2  # fewer than the four proxies of a class
+    assert "at least proxies_per_class = 4" in panel.message.value
+    assert panel.controls.hot["projections.pool_size"].value == 8
+    assert panel.recording().events == []
+
+
+def test_what_a_method_does_not_have_is_greyed_out(make):
+    panel = make("collapse")
+    assert panel.controls.hot["projections.patience"].disabled
+    assert not panel.controls.hot["projections.pool_size"].disabled
+    panel.controls.cold["method"].value = "pairs"
+    panel.run_pending()
+    assert panel.controls.hot["projections.pool_size"].disabled
+
+
+# ------------------------------------------------------------ what restarts
+
+
+@pytest.mark.parametrize(
+    ("setting", "value"),
+    [
+        ("method", "samples"),
+        ("loss.name", "triplet"),
+        ("loss.name", "proxy_nca"),
+        ("projections.proxies_per_class", 2),
+        ("projections.proxies_per_class", 12),
+        ("loss.options.normalize", "l2"),
+        ("network.name", "resnet20v2"),
+        ("data.source", "mnist-5k"),
+        ("seed", 5),
+    ],
+)
+def test_a_cold_control_begins_anew(make, setting, value):
+    panel = make()
+    go(panel, 4)
+    panel.controls.cold[setting].value = value
+    panel.run_pending()
+    snapshot = panel.session.snapshot
+    assert (snapshot.run, snapshot.step, snapshot.events) == (2, 0, ())
+    section, _, name = setting.partition(".")
+    found = getattr(snapshot.settings, section)
+    found = found.options["normalize"] if "options" in name else getattr(found, name) if name else found
+    assert found == value
+    if setting != "data.source":  # the pictures are given here
+        go(panel, 5)
+        assert panel.message.value == "" and math.isfinite(panel.session.snapshot.loss)
+
+
+def test_margins_in_the_menu_are_those_of_the_loss_in_use(make):
+    panel = make()
+    assert {"loss.options.pos_margin", "loss.options.neg_margin"} <= set(panel.controls.hot)
+    panel.controls.cold["loss.name"].value = "triplet"
+    panel.run_pending()
+    assert "loss.options.margin" in panel.controls.hot and "loss.options.neg_margin" not in panel.controls.hot
+    panel.controls.hot["loss.options.margin"].value = 0.33
+    go(panel, 2)
+    assert panel.session.snapshot.options["margin"] == 0.33
+
+
+def test_a_combination_that_does_not_fit_is_told_and_the_menu_goes_back(make):
+    panel = make("samples")
+    panel.controls.cold["loss.name"].value = "soft_triple"
+    assert "owns its proxies" in panel.message.value
+    assert panel.controls.cold["loss.name"].value == "c2"
+    assert panel.session.snapshot.run == 1
+
+
+def test_a_cold_control_in_the_middle_of_a_run_with_a_thread(make):
+    panel = make(threaded=True)
+    panel.play()
+    deadline = time.monotonic() + 30
+    while panel.session.snapshot.step < 3 and time.monotonic() < deadline:
+        time.sleep(0.01)
+    panel.controls.cold["seed"].value = 9
+    assert panel.session.settle(30)
+    snapshot = panel.session.snapshot
+    assert (snapshot.run, snapshot.step, snapshot.state, snapshot.settings.seed) == (2, 0, "paused", 9)
+
+
+# ------------------------------------------------------------ losses of one's own
+
+
+class Mine(ContrastiveLoss):
+    def __init__(self, neg_margin=0.6):
+        super().__init__(neg_margin=neg_margin)
+        self.push = 1.0
+
+
+@pytest.mark.parametrize("given", [Mine, Mine(), lambda: Mine(), {"mine": Mine, "again": Mine()}], ids=["class", "module", "function", "dict"])
+def test_a_loss_of_ones_own_is_in_the_menu_and_in_use(make, given):
+    panel = make(loss=given)
+    name = panel.controls.cold["loss.name"].value
+    assert name in ("Mine", "<lambda>", "mine")
+    go(panel, 3)
+    assert panel.session.snapshot.options == {"pos_margin": 0.0, "neg_margin": 0.6, "push": 1.0}
+    panel.controls.hot["loss.options.push"].value = 2.0
+    panel.controls.cold["loss.name"].value = "c2"
+    panel.run_pending()
+    assert "push" not in panel.session.snapshot.options and panel.session.snapshot.experiment.loss.name == "c2"
+    panel.controls.cold["loss.name"].value = name
+    panel.run_pending()
+    assert panel.session.snapshot.options["push"] == 1.0
+
+
+def test_what_is_no_loss_is_named(digits):
+    with pytest.raises(LabError, match="a module, its class, or a function"):
+        Playground(splits=digits, loss=3.0, threaded=False, **SMALL)
+    with pytest.raises(LabError, match="a torch module"):
+        Playground(splits=digits, loss=dict, threaded=False, **SMALL)
+
+
+# ------------------------------------------------------------ presets, notices, failure
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_every_preset_runs_and_says_what_to_notice(make, preset):
+    panel = make(preset)
+    assert PRESETS[preset].notice[:40] in panel.notice.value
+    go(panel, 8)
+    assert panel.session.snapshot.step == 8 and panel.message.value == ""
+
+
+def test_choosing_a_preset_begins_it(make):
+    panel = make("collapse", seed=3)
+    panel.preset.value = "k1"
+    panel.run_pending()
+    snapshot = panel.session.snapshot
+    assert (snapshot.settings.projections.proxies_per_class, snapshot.settings.seed, snapshot.run) == (1, 3, 2)
+    assert "One proxy" in snapshot.settings.name or "k1" in snapshot.settings.name
+
+
+def test_unknown_presets_and_settings_are_named():
+    with pytest.raises(LabError, match="Did you mean 'collapse'"):
+        Playground("colapse")
+    with pytest.raises(LabError, match="projections.lambda"):
+        live_experiment("ccp", **{"projections.lambda": 1})
+
+
+def test_the_notice_follows_the_state(make):
+    panel = make("collapse")
+    go(panel, 6)
+    panel.controls.hot["optimizer.learning_rate"].value = 0.005
+    go(panel, 5)
+    assert "learning rate 0.002 → 0.005" in panel.notice.value
+    panel = make("collapse")
+    go(panel, 10)
+    panel.next_problem()
+    go(panel, 5)
+    assert "the squares started at the rings" in panel.notice.value
+
+
+def test_a_loss_that_turns_nan_says_so_and_goes_back(make):
+    panel = make()
+    go(panel, 8)
+    panel.change("optimizer.learning_rate", 1e29)
+    panel.play()
+    panel.run_pending()
+    assert 'role="alert"' in panel.message.value and "at step" in panel.message.value
+    assert "Moved last: learning rate" in panel.message.value
+    assert panel.transport.back.layout.display == ""
+    assert np.isfinite(np.concatenate([trace.x for trace in panel.figure.data[:10]])).all()
+    panel.go_back()
+    panel.run_pending()
+    assert panel.message.value == "" and panel.transport.back.layout.display == "none"
+    assert panel.controls.hot["optimizer.learning_rate"].value == pytest.approx(2e-3)
+    go(panel, 5)
+    assert panel.session.snapshot.step == 13
+
+
+def test_the_teacher_hides_the_controls(make):
+    panel = make(controls=False)
+    assert panel.controls.box.layout.display == "none"
+    panel.teacher.value = False
+    assert panel.controls.box.layout.display == "flex"
+
+
+# ------------------------------------------------------------ taking it out
+
+
+def test_the_recording_is_saved_reopened_and_repeated_by_its_code(make, tmp_path, digits):
+    panel = make("collapse")
+    go(panel, 7)
+    panel.controls.hot["loss.options.neg_margin"].value = 0.8
+    panel.next_problem()
+    go(panel, 8)
+    recording = Recording.load(panel.sharing.save(tmp_path / "run.npz"))
+    assert len(recording.events) == 2
+    again = replay(Experiment.from_dict(recording.experiment), recording.events, 15, splits=digits)
+    same(Recording.load(again.save(tmp_path / "again.npz")), recording)
+    names = {}
+    exec(panel.sharing.code(), names)  # noqa: S102 - that it runs is what is tested
+    same(Recording.load(names["recording"].save(tmp_path / "code.npz")), recording)
+
+
+def test_a_state_is_loaded_again(make):
+    panel = make("collapse", seed=4)
+    go(panel, 3)
+    panel.controls.hot["optimizer.learning_rate"].value = 0.005
+    go(panel, 3)
+    text = panel.sharing.state()
+    assert json.loads(text)["step"] == 6
+    other = make("ccp")
+    other.sharing.text.value = text
+    other.sharing._do(other.sharing._load)
+    other.run_pending()
+    assert other.session.snapshot.settings == panel.session.snapshot.settings
+    for broken, message in (("{", "JSON"), ("[1]", "a JSON object"), ('{"settings": {"sed": 1}}', "Did you mean 'seed'")):
+        other.sharing.text.value = broken
+        other.sharing._do(other.sharing._load)
+        assert message.split()[-1].strip("'") in other.message.value
+
+
+def test_the_exported_page_stands_alone(make, tmp_path):
+    panel = make()
+    go(panel, 6)
+    page = panel.sharing.export(tmp_path / "run.html").read_text()
+    assert "Plotly.newPlot" in page and "<script src=" not in page
+
+
+def test_a_full_disk_is_told(make, tmp_path, monkeypatch):
+    panel = make()
+    go(panel, 2)
+    monkeypatch.chdir(tmp_path)
+
+    def full(*_args, **_kwargs):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", full)
+    panel.sharing._do(panel.sharing._save)
+    assert "room to write it" in panel.message.value
+    go(panel, 2)
+    assert panel.session.snapshot.step == 4
+
+
+# ------------------------------------------------------------ life and death
+
+
+def test_two_playgrounds_do_not_disturb_each_other(make):
+    def run(panel, steps):
+        for _ in range(steps):
+            go(panel, 1)
+            yield
+
+    one, two = make("ccp"), make("collapse", seed=1)
+    for _ in zip(run(one, 12), run(two, 12), strict=True):
+        pass
+    alone = make("ccp")
+    go(alone, 12)
+    same(one.recording(), alone.recording())
+    assert not np.array_equal(one.recording().embeddings, two.recording().embeddings)
+
+
+def test_a_closed_playground_is_freed_with_its_widgets_and_its_thread(digits):
+    from ipywidgets.widgets.widget import _instances
+
+    gc.collect()
+    before = set(_instances)
+    panel = Playground("collapse", splits=digits, **SMALL)
+    panel.play()
+    thread, left = panel.session._thread, [weakref.ref(panel), weakref.ref(panel.session), weakref.ref(panel.figure)]
+    panel.close()
+    assert not thread.is_alive()
+    del panel
+    gc.collect()
+    assert [each() for each in left] == [None, None, None]
+    assert set(_instances) == before
+
+
+def test_drawing_goes_on_in_an_event_loop_until_the_run_rests(make):
+    panel = make(threaded=True)
+
+    async def watch():
+        panel.step(12)
+        for _ in range(300):
+            await asyncio.sleep(0.05)
+            if "step 12" in panel.transport.status.value and "paused" in panel.transport.status.value:
+                break
+        await asyncio.sleep(0.3)
+        return panel._watch._task[1].done()
+
+    assert asyncio.run(watch())
+    assert "step 12" in panel.transport.status.value
+
+
+def test_a_page_that_does_not_answer_gets_few_frames(make, monkeypatch):
+    panel = make(threaded=True)
+    monkeypatch.setattr("labkit.panels.watching.TICK", 0.001)
+    panel.session._conductor._frame_seconds = 0.0
+    drawn = []
+    look = panel._watch._look
+    panel._watch._look = lambda: drawn.append(look()[0]) or (drawn[-1], True)
+
+    async def watch():
+        panel.play()
+        await asyncio.sleep(1.0)
+        panel.pause()
+        panel._watch.stop()
+
+    asyncio.run(watch())
+    assert 1 <= sum(drawn) <= 10
+
+
+def test_torch_is_given_back_its_threads(make):
+    before = torch.get_num_threads()
+    go(make(), 3)
+    assert torch.get_num_threads() == before
