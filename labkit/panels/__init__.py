@@ -10,15 +10,17 @@ if TYPE_CHECKING:
     from labkit.panels.k_center_stepper import KCenterStepper
     from labkit.panels.loss_lens import LossLens
     from labkit.panels.playground import Playground
+    from labkit.panels.run_comparison import RunComparison
 
 _HOME = {
     "EmbeddingExplorer": "embedding_explorer",
     "KCenterStepper": "k_center_stepper",
     "LossLens": "loss_lens",
     "Playground": "playground",
+    "RunComparison": "run_comparison",
 }
 
-__all__ = ["EmbeddingExplorer", "KCenterStepper", "LossLens", "Playground"]
+__all__ = ["EmbeddingExplorer", "KCenterStepper", "LossLens", "Playground", "RunComparison"]
 
 
 def __getattr__(name: str) -> Any:

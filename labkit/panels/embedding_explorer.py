@@ -12,7 +12,7 @@ from labkit.panels.common import Figure, Panel, button, on_value, reports_errors
 from labkit.panels.explored import Explored, Selection
 from labkit.panels.explorer_controls import HELP, ExplorerControls
 from labkit.plots.embedding_map import evenly_per_class
-from labkit.plots.explorer_traces import TRACES, blank_traces, neighbour_updates, sample_updates
+from labkit.plots.explorer_traces import TRACES, blank_traces, neighbour_updates, number_notes, sample_updates
 from labkit.plots.neighbourhood import nearest_to, neighbour_gallery, picture_tag, selection_gallery
 from labkit.plots.palette import present
 from labkit.plots.projections import MOST_SAMPLES, Projection, project
@@ -140,10 +140,12 @@ class EmbeddingExplorer(Panel):
             inside &= wrong[layout.rows]
         self.shown: Ints = layout.rows[inside]
         updates = sample_updates(
-            self._positions(self.shown), data.codes[self.shown], self.shown, np.arange(len(data.names)), data.names,
-            wrong[self.shown], highlight=self.controls.highlight.value, errors=not self.controls.errors_only.value,
+            self._positions(self.shown), data.codes[self.shown], self.shown, data.names, wrong[self.shown],
+            highlight=self.controls.highlight.value, errors=not self.controls.errors_only.value,
         )  # fmt: skip
         self._put(updates | self._neighbour_updates())
+        places = self._positions(layout.rows), data.codes[layout.rows]
+        self.figure.layout.annotations = number_notes(*places, np.array(self.controls.show.value, int), data.names)
         self._mark_selection()
         when = f"step {data.steps[self.snapshot]:,}" if data.steps else f"snapshot {self.snapshot + 1} of {len(data.x)}"
         self.controls.when.value = when

@@ -13,16 +13,17 @@ from labkit.plots.neighbourhood import RIGHT, WRONG
 from labkit.plots.palette import FAINT, INK, class_color, plain
 from labkit.plots.reading import Floats, Ints
 
-ORDER = ["links", "samples", "misread", "right", "wrong", "anchor", "numbers"]
+ORDER = ["links", "samples", "misread", "right", "wrong", "anchor"]
 TRACES = {name: place for place, name in enumerate(ORDER)}
 _DIM = 0.12  # opacity of the classes that are not highlighted
 
 
 def blank_traces() -> list[Any]:
     """Every trace without points."""
-    quiet = {"hoverinfo": "skip"}
+    # A lasso dims every trace's marks outside it; only the samples shall be dimmed.
+    quiet: dict[str, Any] = {"hoverinfo": "skip", "unselected": {"marker": {"opacity": 1.0}}}
     return [
-        go.Scatter(mode="lines", name="links", line={"color": FAINT, "width": 1}, showlegend=False, **quiet),
+        go.Scatter(mode="lines", name="links", line={"color": FAINT, "width": 1}, showlegend=False, hoverinfo="skip"),
         go.Scattergl(
             mode="markers", name="samples", marker={"size": 7, "opacity": 0.8}, showlegend=False,
             hovertemplate="%{text}<extra></extra>", selected={"marker": {"opacity": 1.0, "size": 9}},
@@ -44,10 +45,6 @@ def blank_traces() -> list[Any]:
             mode="markers", name="clicked", **quiet,
             marker={"symbol": "star", "size": 16, "color": "white", "line": {"width": 2, "color": INK}},
         ),
-        go.Scatter(
-            mode="text", name="numbers", showlegend=False,
-            textfont={"size": 18, "shadow": ", ".join(["0px 0px 2px white"] * 6)}, **quiet,
-        ),
     ]  # fmt: skip
 
 
@@ -55,7 +52,6 @@ def sample_updates(
     xy: Floats,
     labels: Ints,
     rows: Ints,
-    classes: Ints,
     names: list[str],
     wrong: NDArray[np.bool_],
     *,
@@ -64,14 +60,10 @@ def sample_updates(
 ) -> dict[str, dict[str, Any]]:
     """Samples in sight: positions (m, 2), class indices (m,), their rows, and which are misread (m,).
 
-    highlight : a class index that stands out. errors : mark the misread with a cross. classes : all class indices, whose
-    names stand beside them.
+    highlight : a class index that stands out. errors : mark the misread with a cross.
     """  # fmt: skip
-    known = np.intersect1d(classes, labels)
     opacity = np.full(len(labels), 0.8) if highlight is None else np.where(labels == highlight, 0.9, _DIM)
     crossed = wrong & (opacity > _DIM) if errors else np.zeros(len(labels), bool)
-    gap = 0.04 * max(float(np.ptp(xy)) if len(xy) else 1.0, 1e-9)
-    places = number_positions(xy, labels, known, gap) if len(known) else np.zeros((0, 2))
     return {
         "samples": _xy(xy)
         | {
@@ -79,12 +71,22 @@ def sample_updates(
             "marker": {"color": [class_color(int(c)) for c in labels], "opacity": opacity.astype(np.float32)},
         },
         "misread": _xy(xy[crossed]),
-        "numbers": _xy(places)
-        | {
-            "text": [f"<b>{plain(names[c])}</b>" for c in known],
-            "textfont": {"color": [class_color(int(c)) for c in known]},
-        },
     }
+
+
+def number_notes(xy: Floats, labels: Ints, classes: Ints, names: list[str]) -> list[dict[str, Any]]:
+    """The names of `classes`, as annotations beside all of their samples (m, 2), in sight or not; a lasso leaves them."""
+    known = np.intersect1d(classes, labels)
+    if not len(known):
+        return []
+    places = number_positions(xy, labels, known, 0.04 * max(float(np.ptp(xy)), 1e-9))
+    return [
+        {
+            "x": float(x), "y": float(y), "text": f"<b>{plain(names[c])}</b>", "showarrow": False,
+            "font": {"size": 18, "color": class_color(int(c)), "shadow": ", ".join(["0px 0px 2px white"] * 6)},
+        }
+        for c, (x, y) in zip(known, places, strict=True)
+    ]  # fmt: skip
 
 
 def neighbour_updates(anchor: Floats | None, others: Floats, right: NDArray[np.bool_]) -> dict[str, dict[str, Any]]:

@@ -87,3 +87,30 @@ def test_the_explorer_answers_hover_click_lasso_and_filters(open_notebook):
     book.page.wait_for_timeout(300)
     book.screenshot("explorer-errors", selector=".jp-OutputArea-output .widget-vbox")
     assert book.complaints == []
+
+
+COMPARISON = """
+from labkit.panels import RunComparison
+names = {"CCP": "ccp", "one problem": "proxy"}
+comparison = RunComparison({name: load_shipped(f"mnist-2d-{way}-seed0") for name, way in names.items()})
+comparison
+"""
+
+
+def test_the_comparison_moves_all_maps_by_one_timeline(open_notebook):
+    book = open_notebook(LOAD, COMPARISON, viewport=(1280, 1200))
+    book.run()
+    book.until_drawn()
+    assert book.value("comparison.step") == 2000
+    book.page.get_by_role("slider").last.focus()
+    book.page.keyboard.press("Home")
+    book.until("comparison.step == 0")
+    place = book.value("[float(comparison.figure.data[at].x[0]) for at in (0, 4)]")
+    script = "(p) => [0, 4].every((at, i) => document.querySelector('.js-plotly-plot')._fullData[at].x[0] === p[i])"
+    book.page.wait_for_function(script, arg=place)
+    book.page.keyboard.press("ArrowRight")
+    book.until("comparison.step > 0")
+    book.execute("comparison.timeline.value = comparison.timeline.max // 2")
+    book.page.wait_for_timeout(500)
+    book.screenshot("comparison", selector=".jp-OutputArea-output .widget-vbox")
+    assert book.complaints == []

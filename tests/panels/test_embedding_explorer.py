@@ -104,6 +104,7 @@ def test_taking_the_outline_away_does_not_empty_the_selection_but_an_empty_lasso
 
 def test_filters(panel, recording):
     panel.controls.show.value = [2, 5]
+    assert [note.text for note in panel.figure.layout.annotations] == ["<b>2</b>", "<b>5</b>"]
     assert set(recording.labels[panel.shown]) == {2, 5} and points(panel, "samples") == 24
     panel.controls.show.value = list(range(10))
     panel.controls.timeline.value = 2

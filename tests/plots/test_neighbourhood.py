@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from labkit.errors import LabError
-from labkit.plots.explorer_traces import TRACES, blank_traces, neighbour_updates, sample_updates
+from labkit.plots.explorer_traces import TRACES, blank_traces, neighbour_updates, number_notes, sample_updates
 from labkit.plots.neighbourhood import framed, misread, nearest_to, neighbour_gallery, picture_tag, selection_gallery
 from labkit.plots.thumbnails import any_images, picture_png
 
@@ -102,14 +102,17 @@ def test_galleries_count_what_they_show():
 def test_traces_of_a_view():
     x, y = cloud(30, 2)
     wrong = misread(x, y)
-    updates = sample_updates(x, y, np.arange(30), np.arange(3), ["a", "b", "c"], wrong, errors=True)
+    updates = sample_updates(x, y, np.arange(30), ["a", "b", "c"], wrong, errors=True)
     assert len(updates["samples"]["x"]) == 30 and len(updates["misread"]["x"]) == wrong.sum()
-    assert updates["numbers"]["text"] == ["<b>a</b>", "<b>b</b>", "<b>c</b>"]
-    dimmed = sample_updates(x, y, np.arange(30), np.arange(3), ["a", "b", "c"], wrong, highlight=1, errors=True)
+    notes = number_notes(x, y, np.array([0, 2, 5]), ["a", "b", "c", "", "", "none of these"])
+    assert [note["text"] for note in notes] == ["<b>a</b>", "<b>c</b>"] and number_notes(
+        x, y, np.zeros(0, int), []
+    ) == []
+    dimmed = sample_updates(x, y, np.arange(30), ["a", "b", "c"], wrong, highlight=1, errors=True)
     assert (dimmed["samples"]["marker"]["opacity"][y == 1] > 0.8).all()
     assert (dimmed["samples"]["marker"]["opacity"][y != 1] < 0.2).all()
     assert len(dimmed["misread"]["x"]) == (wrong & (y == 1)).sum()
-    nothing = sample_updates(x[:0], y[:0], np.arange(0), np.arange(3), ["a", "b", "c"], wrong[:0])
+    nothing = sample_updates(x[:0], y[:0], np.arange(0), ["a", "b", "c"], wrong[:0])
     assert all(len(update["x"]) == 0 for update in nothing.values())
 
 
