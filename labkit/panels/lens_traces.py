@@ -24,7 +24,7 @@ from labkit.plots.probing import ask, measured, owns_weight, prepared
 from labkit.plots.reading import Floats
 from labkit.plots.zones import active, rule_of
 
-GRID, POINTS = 21, 61  # arrows a side and places of a profile: what a slider can move without lagging
+GRID, POINTS = 19, 41  # arrows a side and places of a profile: what a slider can move without lagging
 STEPS, REACH = 60, 0.03  # of gradient descent, and how far one with a typical gradient goes
 CLICKED = 0  # the trace that hears a click: the tint covers the whole plane
 PLANE, PROFILES = (1, 1), ((1, 2), (2, 2), (1, 3), (2, 3))

@@ -119,8 +119,8 @@ def ask(loss: Any, probes: Any, scene: Scene) -> tuple[Floats, Floats]:
 
     Each sample is a call of its own: several losses average over what is active in a batch, and would mix them up.
     """
-    x = torch.as_tensor(probes, dtype=torch.float64).clone().requires_grad_()
-    rows = [x[i : i + 1] for i in range(len(x))]
+    x = torch.as_tensor(probes, dtype=torch.float64)
+    rows = [x[i : i + 1].clone().requires_grad_() for i in range(len(x))]  # slices would each make a gradient of all
     label = torch.tensor([scene.own])
     references, labels = torch.as_tensor(scene.references), torch.as_tensor(scene.labels)
     if owns_weight(loss):
@@ -133,7 +133,8 @@ def ask(loss: Any, probes: Any, scene: Scene) -> tuple[Floats, Floats]:
     total = torch.stack(values)
     gradient = torch.zeros_like(x)
     if total.requires_grad:
-        (gradient,) = torch.autograd.grad(total.sum(), x)
+        gradients = torch.autograd.grad(total.sum(), rows, allow_unused=True, materialize_grads=True)
+        gradient = torch.cat(gradients)
     return total.detach().numpy(), gradient.numpy()
 
 

@@ -14,7 +14,7 @@ import torch
 from labkit.errors import LabError
 from labkit.losses import BaseLoss, ContrastiveLoss, FunctionLoss, ProxyNCALoss, RankedListLoss
 from labkit.panels.lens_settings import KINDS, PRESETS, SCENES
-from labkit.panels.lens_traces import CLICKED
+from labkit.panels.lens_traces import CLICKED, GRID
 from labkit.panels.loss_lens import LossLens
 from labkit.plots.gradient_fields import field_values
 
@@ -49,7 +49,7 @@ def test_every_scene(lens: LossLens, scene: str) -> None:
     for kind in ("Triplet", "ProxyGML"):
         lens.kind.value = kind
         assert lens.message.value == ""
-        expected = field_values(lens.loss, references, labels, grid=21)
+        expected = field_values(lens.loss, references, labels, grid=GRID)
         assert np.allclose(lens.drawn.field.loss, expected.loss)
         assert lens.label.options == tuple(sorted(set(labels.tolist())))
 
