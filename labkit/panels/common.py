@@ -93,9 +93,11 @@ class Panel(ipywidgets.VBox):  # type: ignore[misc]
 
     def close(self) -> None:
         """Take the panel off the page and free its widgets."""
-        for widget in _tree(self):
-            if widget is not self:
-                widget.close()
+        below = [widget for widget in _tree(self) if widget is not self]
+        if self.comm is not None:
+            self.children = ()  # off the page first: a view that outlives its widget complains on the console
+        for widget in below:
+            widget.close()
         super().close()
 
     def __repr__(self) -> str:

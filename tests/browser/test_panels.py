@@ -114,3 +114,20 @@ def test_the_comparison_moves_all_maps_by_one_timeline(open_notebook):
     book.page.wait_for_timeout(500)
     book.screenshot("comparison", selector=".jp-OutputArea-output .widget-vbox")
     assert book.complaints == []
+
+
+def test_a_notebook_with_all_panels_is_small_and_a_cell_run_again_replaces_its_panel(open_notebook):
+    stepper = "from labkit.panels import KCenterStepper\npanel = KCenterStepper(ccp)\npanel"
+    book = open_notebook(LOAD, stepper, "panel", EXPLORER, COMPARISON)
+    book.run()
+    book.until_drawn(4)  # one of them twice
+    book.execute("first = panel\npanel.go(2)")
+    script = (
+        "(n) => [0, 1].every((at) => document.querySelectorAll('.js-plotly-plot')[at]._fullData[14].x.length === n)"
+    )
+    book.page.wait_for_function(script, arg=20)  # both views of the panel
+    assert book.save() < 2_000_000
+    book.rerun(1)
+    book.until("panel is not first and first.comm is None and explorer.comm is not None")
+    book.page.wait_for_function("document.querySelectorAll('.js-plotly-plot').length === 3")
+    assert book.complaints == []
