@@ -6,11 +6,14 @@ import json
 import subprocess
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from labkit.errors import LabError
+
+if TYPE_CHECKING:
+    from labkit.training import Experiment
 
 # torch and everything that needs it is imported inside the commands, so that `labkit --help` answers at once.
 
@@ -62,12 +65,20 @@ def train(
     out: Annotated[Path | None, typer.Option(help="Folder of the run; by default runs/NAME-seedN.")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in that folder.")] = False,
     device: Annotated[str, typer.Option(help='"auto", "cpu", "cuda" or "mps".')] = "auto",
+    fold: Annotated[
+        str, typer.Option(help='Which fold validates; "all" trains one model each and judges them together.')
+    ] = "",
 ) -> None:
     """Train one experiment; its recording, model and checkpoint lie in a folder of their own."""
     from labkit.training import Experiment, Trainer
 
-    experiment = Experiment.preset(preset, **parse_settings(set_ or []))
-    folder = out or Path("runs") / f"{experiment.name}-seed{experiment.seed}"
+    settings = parse_settings((set_ or []) + ([f"photos.fold={fold}"] if fold not in ("", "all") else []))
+    experiment = Experiment.preset(preset, **settings)
+    number = f"-fold{fold}" if fold else ""
+    folder = out or Path("runs") / f"{experiment.name}{number}-seed{experiment.seed}"
+    if fold == "all":
+        _train_all_folds(experiment, folder, resume, device)
+        return
     trainer = Trainer(experiment, directory=folder, resume=resume, device=device)
     typer.echo(trainer.splits.description)
     try:
@@ -77,6 +88,17 @@ def train(
         raise typer.Exit(INTERRUPTED) from None
     typer.echo("On the test set: " + ", ".join(f"{name} {value:.4f}" for name, value in recording.final.items()))
     typer.echo(f"Run: {folder}   (labkit report {folder} makes a page of it)")
+
+
+def _train_all_folds(experiment: Experiment, folder: Path, resume: bool, device: str) -> None:
+    from labkit.training.folds import table, train_folds
+
+    try:
+        figures = train_folds(experiment, folder, resume=resume, device=device, say=typer.echo)
+    except KeyboardInterrupt:
+        typer.echo(f"\nInterrupted. The same command with --resume goes on; what was recorded is in {folder}", err=True)
+        raise typer.Exit(INTERRUPTED) from None
+    typer.echo(f"On the test classes, in per cent:\n{table(figures)}\nRuns: {folder}")
 
 
 @app.command()

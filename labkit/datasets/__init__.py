@@ -6,7 +6,7 @@ from labkit.datasets.features import frozen_features
 from labkit.datasets.fetching import fetch
 from labkit.datasets.images import ImageSet, Splits, stratified_split
 from labkit.datasets.photos import PhotoSet
-from labkit.datasets.protocols import DataWarning, PhotoSplits, load_images
+from labkit.datasets.protocols import DataWarning, PhotoSplits, load_images, spread_sample
 from labkit.datasets.readers import read_catalogue
 from labkit.datasets.registry import registry
 from labkit.datasets.roots import data_root
@@ -31,5 +31,6 @@ __all__ = [
     "read_catalogue",
     "read_embeddings",
     "registry",
+    "spread_sample",
     "stratified_split",
 ]

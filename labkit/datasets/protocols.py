@@ -12,9 +12,10 @@ from pathlib import Path
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from labkit.datasets.catalogue import Catalogue, some
-from labkit.datasets.images import Splits
+from labkit.datasets.images import Splits, stratified_split
 from labkit.datasets.photos import PhotoSet
 from labkit.datasets.readers import read_catalogue
 from labkit.datasets.store import PictureStore
@@ -24,6 +25,8 @@ from labkit.validation import check_choice, check_number
 
 UNUSABLE = ("refuse", "skip")
 NOT_COLOUR = ("convert", "skip", "refuse")
+SEEN = 2000
+PER_CLASS = 8
 
 
 class DataWarning(UserWarning):
@@ -34,7 +37,8 @@ class DataWarning(UserWarning):
 class PhotoSplits(Splits):
     """Splits of photographs on disk; `train`, `held_out` and `test` are `PhotoSet`s.
 
-    `gallery` is what the queries in `test` are looked up in, where the data set has one (In-shop); None: each test
+    No protocol has test pictures of the classes trained on; `seen` is a fixed sample of the training pictures instead, so
+    that both sides of the divide can be looked at. Under the conventional protocol `held_out` is that sample, too. `gallery` is what the queries in `test` are looked up in, where the data set has one (In-shop); None: each test
     picture is looked up among the others.
     """
 
@@ -72,8 +76,8 @@ def load_images(
 
     "mlrc" (Musgrave et al., "A Metric Learning Reality Check"; the CCP paper's): the training half of the classes is cut
     into `folds` contiguous parts; part `fold` validates, the others are trained on. "conventional": the whole training
-    half is trained on, and `held_out` is a fixed tenth of its pictures (at least one of a class of two or more), which
-    shows how far training is but must not choose the model.
+    half is trained on and nothing validates; `held_out` is a fixed sample of the training pictures themselves, which shows how
+    far training is.
 
     Every picture is decoded once and kept on disk (`PictureStore`); the first call takes the time for that.
 
@@ -125,17 +129,38 @@ def load_images(
         if len(rows):
             labels = torch.tensor([rank[int(i)] for i in catalogue.labels[rows]])
             parts[name] = PhotoSet(store, torch.from_numpy(rows), labels, views, workers)
-        elif name != "gallery":
+        elif name in ("train", "test") or (name == "held_out" and protocol == "mlrc"):
             raise LabError(str(catalogue.folder), f"pictures for {name.replace('_', ' ')}", "none")
     counts = ", ".join(f"{len(p):,} of {len(set(p.labels.tolist())):,} classes {_WORDS[n]}" for n, p in parts.items())
     how = f"fold {fold} of {folds}" if protocol == "mlrc" else "conventional protocol"
     whole = "" if not catalogue.shortfall() else ", a partial copy"
     description = f"Data in use: {catalogue.name}{whole}, {how}: {counts}; {views.size} pixels."
     names = tuple(catalogue.class_names.get(label, str(label)) for label in order)
+    train = parts["train"]
+    seen = train.subset(spread_sample(train.labels, SEEN))
     # PhotoSet stands in for ImageSet: the same names, read from disk.
     return PhotoSplits(
-        parts["train"], parts["held_out"], parts["test"], catalogue.name, description, names, gallery=parts.get("gallery")  # type: ignore[arg-type]
+        train, parts.get("held_out", seen), parts["test"], catalogue.name, description, names, seen, gallery=parts.get("gallery")  # type: ignore[arg-type]
     )  # fmt: skip
+
+
+def spread_sample(labels: Tensor, size: int) -> Tensor:
+    """At most `size` samples, by no random number: from as many classes, at even distances, as leave 8 for each, and from
+    these by their shares. Classes of one sample, in which nothing can be retrieved, are rare in it however many there are.
+
+    Parameters
+    ----------
+    labels : (n,). size : at least 16.
+
+    Returns
+    -------
+    int64 (m,), m <= size : indices, ascending.
+    """
+    classes = torch.tensor(sorted(set(labels.tolist())))
+    wanted = min(len(classes), max(2, size // PER_CLASS))
+    chosen = classes[torch.arange(wanted) * len(classes) // wanted]
+    rows = torch.nonzero(torch.isin(labels, chosen)).squeeze(1)
+    return rows if len(rows) <= size else rows[stratified_split(labels[rows], size)[1]]
 
 
 _WORDS = {"train": "to train", "held_out": "to validate", "test": "to test", "gallery": "in the gallery"}
@@ -152,11 +177,7 @@ def _groups(
     """ "train", "held_out", "test", "gallery" or "" (unused) for each picture."""
     group = np.where(np.isin(catalogue.parts, ("test", "query")), "test", catalogue.parts).astype("<U8")
     learning = catalogue.parts == "train"
-    if protocol == "conventional":
-        for label in _ids(catalogue, learning & usable):
-            rows = np.flatnonzero((catalogue.labels == label) & usable)
-            group[rows[5::10] if len(rows) > 5 else rows[1:2]] = "held_out"
-    else:
+    if protocol == "mlrc":
         classes = np.array(_ids(catalogue, learning & usable))
         if len(classes) < folds:
             raise LabError("folds", f"at most the {len(classes)} training classes that there are", folds)

@@ -9,7 +9,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from labkit.datasets.photos import LazyImages
+
 CHUNK = 500  # pictures embedded at once outside training
+PIXELS = CHUNK * 64 * 64  # and not more than so many pixels
 
 
 class Embedder:
@@ -46,18 +49,28 @@ class Embedder:
     @torch.no_grad()
     def evaluate(self, pictures: Tensor) -> Tensor:
         """Standardised pictures -> embeddings, not normalised, by the live weights in eval mode."""
-        with _eval_mode(self.model):
-            return torch.cat([self.forward(part) for part in torch.split(pictures, CHUNK)])
+        with eval_mode(self.model):
+            return torch.cat([self.forward(part) for part in torch.split(pictures, chunk_of(pictures))])
 
     @torch.no_grad()
-    def embed(self, images: Tensor) -> Tensor:
-        """Bytes (n, c, h, w) -> normalised embeddings (n, D) on the CPU, by the live weights in eval mode."""
-        parts = [self.evaluate(self.standardize(part.to(self.device))) for part in torch.split(images, CHUNK)]
+    def embed(self, images: Tensor | LazyImages) -> Tensor:
+        """Bytes (n, c, h, w), in memory or on disk -> normalised embeddings (n, D) on the CPU, by the live weights in eval
+        mode."""
+        chunk = chunk_of(images)
+        parts = [
+            self.evaluate(self.standardize(images[start : start + chunk].to(self.device)))
+            for start in range(0, len(images), chunk)
+        ]
         return self.normalize(torch.cat(parts)).cpu()
 
 
+def chunk_of(images: Tensor | LazyImages) -> int:
+    """How many pictures (n, c, h, w) are embedded at once."""
+    return max(1, min(CHUNK, PIXELS // (images.shape[2] * images.shape[3])))
+
+
 @contextmanager
-def _eval_mode(model: nn.Module) -> Iterator[None]:
+def eval_mode(model: nn.Module) -> Iterator[None]:
     """Eval mode inside, the former mode after."""
     was_training = model.training
     model.eval()

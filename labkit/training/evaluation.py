@@ -7,16 +7,28 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
-from labkit.datasets import ImageSet
-from labkit.metrics import covering_summary, inter_class_distance, nmi, proxy_spread, retrieval_metrics, violation_rate
+from labkit.datasets import ImageSet, PhotoSplits, Splits
+from labkit.metrics import (
+    covering_curve,
+    covering_summary,
+    inter_class_distance,
+    nmi,
+    proxy_spread,
+    retrieval_metrics,
+    violation_rate,
+)
 
 MARGINS = (0.0, 0.5)  # of the chance constraint, where the loss has no Euclidean margins of its own
 
 
-def retrieval_figures(embeddings: Tensor, labels: Tensor) -> dict[str, float]:
-    """MAP@R, P@1 and P@R of each sample among the others."""
-    figures = retrieval_metrics(embeddings, labels, ks=(1,))
-    return {name: float(figures[name]) for name in ("map_at_r", "p_at_1", "p_at_r")}
+def retrieval_figures(
+    embeddings: Tensor, labels: Tensor, gallery: tuple[Tensor, Tensor] | None = None, ks: tuple[int, ...] = (1,)
+) -> dict[str, float]:
+    """MAP@R, P@1 and P@R of each sample among the others, or among a gallery (embeddings, labels); Recall@k for k > 1."""
+    reference, reference_labels = gallery or (None, None)
+    figures = retrieval_metrics(embeddings, labels, reference, reference_labels, ks)
+    names = ["map_at_r", "p_at_1", "p_at_r", *(f"recall_at_{k}" for k in ks if k > 1)]
+    return {name: float(figures[name]) for name in names}
 
 
 def geometry_figures(embeddings: Tensor, labels: Tensor, proxies: Tensor | None, loss: nn.Module) -> dict[str, float]:
@@ -77,10 +89,21 @@ class Evaluator:
             result[name] = retrieval_figures(embeddings[chosen], labels[chosen])["map_at_r"]
         return result
 
-    def judge(self, test: ImageSet, proxies: Tensor | None) -> dict[str, float]:
-        """The figures of a finished run on the test pictures; those of the training classes are named `seen_…`."""
-        figures = self.look(test, proxies)[1]
-        figures["nmi"] = nmi(self.embed(test.images), test.labels)
+    def judge(self, splits: Splits, proxies: Tensor | None) -> dict[str, float]:
+        """The figures of a finished run on the test pictures; those of the training classes are named `seen_…`.
+
+        Of photographs there are Recall@2, 4, 8 and the mean of the k-Center curves as well, and the gallery is searched
+        where there is one.
+        """
+        test, photos, gallery = splits.test, isinstance(splits, PhotoSplits), getattr(splits, "gallery", None)
+        embeddings = self.embed(test.images)
+        among = None if gallery is None else (self.embed(gallery.images), gallery.labels)
+        figures = retrieval_figures(embeddings, test.labels, among, (1, 2, 4, 8) if photos else (1,))
+        figures |= geometry_figures(self.embed(self.sample.images), self.sample.labels, proxies, self.loss)
+        figures["nmi"] = nmi(embeddings, test.labels)
+        if photos:
+            curves = covering_curve(embeddings, test.labels)
+            figures["covering_curve_mean"] = sum(float(curve.mean()) for curve in curves) / len(curves)
         if self.seen is None:
             return figures
         seen = retrieval_figures(self.embed(self.seen.images), self.seen.labels)

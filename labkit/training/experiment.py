@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, get_type_hints
 
 from labkit.errors import LabError
-from labkit.training.sections import Data, Loss, Memory, Network, Optimizer, Projections
+from labkit.training.sections import Data, Loss, Memory, Network, Optimizer, Photos, Projections
 from labkit.validation import check_choice, check_number, describe
 
 METHODS = ("ccp", "proxy", "samples", "pairs")
@@ -48,6 +48,7 @@ class Experiment:
     stop_patience: int = 60
     sample_size: int = 3000
     data: Data = field(default_factory=Data)
+    photos: Photos = field(default_factory=Photos)
     network: Network = field(default_factory=Network)
     loss: Loss = field(default_factory=Loss)
     memory: Memory = field(default_factory=Memory)
@@ -63,7 +64,7 @@ class Experiment:
         check_number("evaluate_every", self.evaluate_every, low=1, whole=True)
         check_number("stop_patience", self.stop_patience, low=0, whole=True)
         check_number("sample_size", self.sample_size, low=2, whole=True)
-        for section in (self.data, self.network, self.loss, self.memory, self.projections, self.optimizer):
+        for section in (self.data, self.photos, self.network, self.loss, self.memory, self.projections, self.optimizer):
             for part in dataclasses.fields(section):
                 hints = get_type_hints(type(section))
                 _check_type(f"{type(section).__name__.lower()}.{part.name}", getattr(section, part.name), hints[part.name])

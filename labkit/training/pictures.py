@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -34,7 +35,7 @@ class Pictures:
         self.sampler = MPerClassSampler(
             self.labels, settings.classes_per_batch, settings.samples_per_class, self.generators["batches"]
         )
-        self.standardize = Standardize(splits.train.images)
+        self.standardize: Callable[[Tensor], Tensor] = Standardize(splits.train.images)
         self._images = splits.train.images.to(device)
 
     def batch(self) -> tuple[Tensor, Tensor]:

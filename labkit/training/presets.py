@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any
 
 from labkit.training.experiment import Experiment
+from labkit.training.presets_images import IMAGE_PRESETS
 from labkit.training.presets_losses import LOSS_PRESETS, PROXIES
 from labkit.training.registry import owns_its_proxies
 from labkit.training.sections import Data, Loss, Network, Optimizer, Projections
@@ -76,5 +77,6 @@ PRESETS: dict[str, Callable[[], Experiment]] = {
         for method in ("ccp", "proxy")
     },
     **LOSS_PRESETS,
+    **IMAGE_PRESETS,
     **{f"poc-{method}": partial(poc, method) for method in METHOD_NAMES},
 }

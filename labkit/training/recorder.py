@@ -9,9 +9,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from labkit.datasets import ImageSet, Splits, stratified_split
+from labkit.datasets import ImageSet, PhotoSet, Splits, spread_sample, stratified_split
 from labkit.training.experiment import Experiment
 from labkit.training.recording import Problem, Recording
+from labkit.training.sections import PHOTO_SOURCES
+
+THUMBNAIL = 32  # pixels of each side of a recorded photograph
 
 
 class Recorder:
@@ -113,6 +116,8 @@ def fixed_sample(splits: Splits, size: int) -> ImageSet:
 
 
 def _part(pictures: ImageSet, size: int) -> ImageSet:
+    if isinstance(pictures, PhotoSet):
+        return pictures.subset(spread_sample(pictures.labels, size)).in_memory()
     return pictures if size >= len(pictures) else pictures.subset(stratified_split(pictures.labels, size)[1])
 
 
@@ -121,10 +126,13 @@ def start_recorder(
 ) -> Recorder:
     """An empty recorder that knows the settings, the recorded pictures and the machine."""
     grey = sample.images.float().mean(dim=1)
+    if experiment.data.is_photos:
+        grey = torch.nn.functional.interpolate(grey[:, None], (THUMBNAIL, THUMBNAIL), mode="area")[:, 0]
+    own = experiment.data.source not in PHOTO_SOURCES  # others' photographs are not passed on with a recording
     return Recorder(
         experiment=experiment.to_dict(),
         labels=sample.labels.numpy(),
-        thumbnails=((grey / 17).round() * 17).to(torch.uint8).numpy(),  # 16 shades compress to a third of 256
+        thumbnails=((grey / 17).round() * 17).to(torch.uint8).numpy() if own else None,  # 16 shades compress to a third of 256
         class_names=list(splits.class_names),
         environment={
             "data": splits.description,

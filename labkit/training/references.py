@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from labkit.ccp import AlternatingProjections
 from labkit.losses import CrossBatchMemory
-from labkit.training.embedder import Embedder
+from labkit.training.embedder import CHUNK, Embedder
 from labkit.training.experiment import Experiment
 from labkit.training.pictures import Pictures
 
@@ -48,7 +48,9 @@ class References:
             self.projections.keep_own_proxies()
             return
         pool = self.pictures.pool(self.projections.pool_size)
-        embeddings = self.embedder.evaluate(self.pictures.views(pool.flatten()))
+        # In parts: the views of a pool of 11,318 classes would not fit into memory together.
+        parts = torch.split(pool.flatten(), CHUNK)
+        embeddings = torch.cat([self.embedder.evaluate(self.pictures.views(part)) for part in parts])
         choice = self.projections.initialize(
             embeddings.view(*pool.shape, -1), generator=self.pictures.generators["pool"], optimizer=optimizer
         )

@@ -32,11 +32,11 @@ from labkit.losses import (
     TripletLoss,
 )
 from labkit.models import MultiLevelHead, ResNet20V2, SmallNet, build_seeded
+from labkit.training.photographs import build_photo_network, load_photos
 from labkit.validation import check_choice, describe
 
 if TYPE_CHECKING:
     from labkit.training.experiment import Experiment
-    from labkit.training.sections import Data
 
 LOSSES: dict[str, type[BaseLoss]] = {
     "c1": CosineContrastiveLoss,
@@ -102,6 +102,8 @@ def check_combination(experiment: Experiment) -> None:
             raise LabError("loss.name", "a pair loss, with several levels", repr(name))
     elif experiment.projections.start == "random":
         raise LabError("projections.start", f'"samples", since {name} owns no proxies', '"random"')
+    if experiment.network.is_for_photos and not experiment.data.is_photos:
+        raise LabError("network.name", '"resnet20v2" or "small" for digits', repr(experiment.network.name))
     if experiment.memory.size and method != "pairs":
         raise LabError("memory.size", 'above 0 with method="pairs" only', f"{experiment.memory.size} with {method!r}")
 
@@ -141,8 +143,11 @@ def normalization(loss: nn.Module) -> Callable[[Tensor], Tensor]:
     return own
 
 
-def load_splits(settings: Data) -> Splits:
-    """The pictures that the data section names."""
+def load_splits(experiment: Experiment) -> Splits:
+    """The pictures that the experiment names."""
+    settings = experiment.data
+    if settings.is_photos:
+        return load_photos(experiment)
     splits = load_digits(settings.source)
     return splits.disjoint(settings.train_classes) if settings.train_classes else splits
 
@@ -150,6 +155,8 @@ def load_splits(settings: Data) -> Splits:
 def build_network(experiment: Experiment, in_channels: int, generator: torch.Generator) -> nn.Module:
     """The experiment's network on the CPU, its weights drawn from `generator` alone."""
     settings, levels = experiment.network, _levels(experiment)
+    if settings.is_for_photos:
+        return build_photo_network(experiment, generator)
     kind = NETWORKS[settings.name]
 
     def build() -> nn.Module:

@@ -9,7 +9,9 @@ from labkit.errors import LabError
 from labkit.validation import check_choice, check_number
 
 NETWORKS = ("resnet20v2", "small")
+PHOTO_NETWORKS = ("efficientnet-lite0", "bn-inception", "resnet50")
 SOURCES = ("auto", "mnist", "mnist-5k", "digits-8x8")
+PHOTO_SOURCES = ("cub", "cars", "sop", "in-shop")
 AUGMENTATIONS = ("none", "shift", "affine")
 PRECISIONS = ("auto", "float32", "bfloat16", "float16")
 SCHEDULES = ("constant", "cosine", "step")
@@ -21,7 +23,8 @@ LEVELS = ("", "low", "middle", "high", "low+middle+high")
 class Data:
     """Which pictures, and how a batch is drawn from them.
 
-    With `train_classes` = C > 0 the network is trained on the first C classes and judged on all others, which it has never
+    `source` is one of the digits, one of the four image data sets, or the path of a folder of pictures or a CSV file (with
+    a / in it, as in ./birds, or ending in .csv). With `train_classes` = C > 0 the network is trained on the first C classes and judged on all others, which it has never
     seen; with 0 it is trained and judged on the same classes.
     """
 
@@ -31,12 +34,57 @@ class Data:
     classes_per_batch: int = 10
     samples_per_class: int = 12
 
+    @property
+    def is_photos(self) -> bool:
+        """Whether the source is photographs on disk."""
+        return self.source not in SOURCES
+
     def check(self) -> None:
-        check_choice("data.source", self.source, SOURCES)
+        if not {"/", "\\"} & set(self.source) and not self.source.lower().endswith(".csv"):
+            check_choice("data.source", self.source, (*SOURCES, *PHOTO_SOURCES, "a path such as ./pictures"))
         check_number("data.train_classes", self.train_classes, low=0, whole=True)
         check_choice("data.augmentation", self.augmentation, AUGMENTATIONS)
         check_number("data.classes_per_batch", self.classes_per_batch, low=1, whole=True)
         check_number("data.samples_per_class", self.samples_per_class, low=1, whole=True)
+        if self.is_photos and self.train_classes:
+            hint = "Photographs are cut by classes as the section photos says."
+            raise LabError("data.train_classes", "0 for photographs", self.train_classes, hint)
+
+
+@dataclass(frozen=True)
+class Photos:
+    """How photographs are cut by classes and cropped; `labkit.datasets.load_images` and `Views` say what each does.
+
+    0 stands for the default of `train_folds` (all but the validating one) and `side` (256 / 227 of `size`).
+    """
+
+    protocol: str = "mlrc"
+    fold: int = 0
+    folds: int = 4
+    train_folds: int = 0
+    size: int = 227
+    side: int = 0
+    square: bool = False
+    crop: str = "scaled"
+    smallest: float = 40 / 256
+    flip: float = 0.5
+    unusable: str = "refuse"
+    not_colour: str = "convert"
+    keep_pixels: bool = True
+
+    def check(self) -> None:
+        check_choice("photos.protocol", self.protocol, ("mlrc", "conventional"))
+        check_number("photos.folds", self.folds, low=2, whole=True)
+        check_number("photos.fold", self.fold, low=0, high=self.folds - 1, whole=True)
+        check_number("photos.train_folds", self.train_folds, low=0, high=self.folds - 1, whole=True)
+        check_number("photos.size", self.size, low=8, high=4096, whole=True)
+        if self.side:
+            check_number("photos.side", self.side, low=self.size, high=8192, whole=True)
+        check_choice("photos.crop", self.crop, ("scaled", "plain"))
+        check_number("photos.smallest", self.smallest, low=0, high=1, open_low=True)
+        check_number("photos.flip", self.flip, low=0, high=1)
+        check_choice("photos.unusable", self.unusable, ("refuse", "skip"))
+        check_choice("photos.not_colour", self.not_colour, ("convert", "skip", "refuse"))
 
 
 @dataclass(frozen=True)
@@ -46,15 +94,34 @@ class Network:
     `levels` puts an embedding of `embedding_size` on features from a third, two thirds and the end of the network
     ("low", "middle", "high"), or one on each, side by side, every one with a loss of its own ("low+middle+high"); ""
     is the network's own last layer.
+
+    Networks for photographs take more: `weights` is "none", "package", "imagenet" (a download) or a file; `pooling` is
+    "average" or "average+max"; `freeze_batch_norm` keeps the statistics that came with the weights; `head` begins
+    "random" or as the projection on the training features' principal components ("pca").
+    `labkit.models.build_photo_net` says more.
     """
 
     name: str = "resnet20v2"
     embedding_size: int = 2
     levels: str = ""
     precision: str = "auto"
+    weights: str = "none"
+    pooling: str = "average"
+    freeze_batch_norm: bool = True
+    head: str = "random"
+
+    @property
+    def is_for_photos(self) -> bool:
+        """Whether it is a network for photographs."""
+        return self.name not in NETWORKS
 
     def check(self) -> None:
-        check_choice("network.name", self.name, NETWORKS)
+        if not self.name.startswith("timm:"):
+            check_choice("network.name", self.name, (*NETWORKS, *PHOTO_NETWORKS, "timm:<name>"))
+        check_choice("network.pooling", self.pooling, ("average", "average+max"))
+        check_choice("network.head", self.head, ("random", "pca"))
+        if not self.is_for_photos and (self.weights, self.pooling, self.head) != ("none", "average", "random"):
+            raise LabError("network", f"weights, pooling and head as they are by default, for {self.name}", "others")
         check_number("network.embedding_size", self.embedding_size, low=1, high=100_000, whole=True)
         check_choice("network.levels", self.levels, LEVELS)
         check_choice("network.precision", self.precision, PRECISIONS)

@@ -18,7 +18,7 @@ from labkit.training.embedder import Embedder
 from labkit.training.evaluation import Evaluator
 from labkit.training.experiment import Experiment
 from labkit.training.optimisation import build_optimizer, choose_device, choose_precision, prepare_groups
-from labkit.training.pictures import Pictures
+from labkit.training.photographs import open_pictures, start_from_pca
 from labkit.training.recorder import fixed_sample, start_recorder
 from labkit.training.recording import Recording
 from labkit.training.references import References
@@ -78,11 +78,11 @@ class Trainer:
         callbacks: Sequence[Callback] = (),
     ) -> None:
         self.experiment, self.callbacks = experiment, list(callbacks)
-        self.splits = splits if splits is not None else load_splits(experiment.data)
+        self.splits = splits if splits is not None else load_splits(experiment)
         self.device = choose_device(device)
         dtype = choose_precision(experiment.network.precision, self.device)
         self._scaler = torch.amp.GradScaler("cuda", enabled=dtype == torch.float16)
-        self.pictures = Pictures(self.splits, experiment.data, experiment.seed, self.device)
+        self.pictures = open_pictures(experiment, self.splits, self.device)
         weights, classes = self.pictures.generators["weights"], self.splits.train_classes
         model = build_network(experiment, self.splits.train.images.shape[1], weights)
         self.loss: nn.Module = (build_loss(experiment, classes, weights) if loss is None else loss).to(self.device)
@@ -90,6 +90,8 @@ class Trainer:
         self.normalized = normalization(self.loss) if self.projections is None else self.projections.normalized
         self.embedder = Embedder(model, self.pictures.standardize, self.normalized, self.device, dtype)
         self.model = self.embedder.model
+        if experiment.network.head == "pca":
+            start_from_pca(self.model, self.splits, self.device)
         learnt = self.loss if self.projections is None or experiment.method == "samples" else self.projections
         self.optimizer = build_optimizer(experiment.optimizer, self.model, learnt.parameters())
         self.references = References(experiment, self.loss, self.projections, self.pictures, self.embedder)
@@ -203,7 +205,7 @@ class Trainer:
         best = self.best.references
         references = None if best is None else self.normalized(best.to(self.device)).cpu()
         chosen = {"chosen_step": float(self.best.step), "held_out_map_at_r": self.best.score}
-        self.recorder.final = {**chosen, **self.evaluator.judge(self.splits.test, references)}
+        self.recorder.final = {**chosen, **self.evaluator.judge(self.splits, references)}
         self.done = True
 
     def run(self, progress: bool = True) -> Recording:

@@ -80,8 +80,8 @@ def test_sop(tmp_path):
 def test_in_shop_has_queries_and_a_gallery(tmp_path, inner):
     make_in_shop(tmp_path, inner)
     shop = read_catalogue("in-shop", tmp_path)
-    assert by_part(shop) == {"train": [2], "query": [7, 9], "gallery": [7, 9]} and all_there(shop)
-    assert shop.counts()["gallery"] == 3 and "2 of 14,218 query pictures" in shop.shortfall()
+    assert by_part(shop) == {"train": [2, 3], "query": [7, 9], "gallery": [7, 9]} and all_there(shop)
+    assert shop.counts()["gallery"] == 3 and "4 of 14,218 query pictures" in shop.shortfall()
 
 
 @pytest.mark.parametrize(("name", "words"), [("cub", "data get cub"), ("cars", "cars_train.tgz"), ("sop", "FTP"), ("in-shop", "password")])

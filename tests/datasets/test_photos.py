@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from labkit.datasets import ImageSet
 from labkit.datasets.photos import PhotoSet
-from labkit.datasets.protocols import DataWarning, fold_of_classes, load_images
+from labkit.datasets.protocols import DataWarning, fold_of_classes, load_images, spread_sample
 from labkit.datasets.views import Views
 from labkit.errors import LabError
 from tests.datasets.pictures import make_cub, make_folder, make_in_shop, picture
@@ -109,7 +109,7 @@ def test_mlrc_folds(load, tmp_path, fold):
         assert len(part) == 4 * len(ids)
         files = [part.store.catalogue.files[int(row)] for row in part.rows]
         assert [f"Bird {int(f.split('/')[1][:3])}" for f in files] == [splits.class_names[label] for label in part.labels]
-    assert splits.train_classes == len(trained) and f"fold {fold} of 4" in splits.description
+    assert torch.equal(splits.seen.rows, splits.train.rows) and splits.train_classes == len(trained) and f"fold {fold} of 4" in splits.description
 
 
 def test_three_splits_that_train_on_two(load, folder):
@@ -123,17 +123,30 @@ def test_three_splits_that_train_on_two(load, folder):
 
 def test_conventional_trains_on_all_of_the_first_half(load, folder):
     splits = load(folder, protocol="conventional")
-    assert set(splits.train.labels.tolist()) == set(splits.held_out.labels.tolist()) == set(range(5))
-    assert len(splits.train) + len(splits.held_out) == 20 and len(splits.held_out) == 5
-    assert not set(splits.train.rows.tolist()) & set(splits.held_out.rows.tolist())
+    assert set(splits.train.labels.tolist()) == set(range(5)) and len(splits.train) == 20
+    assert splits.held_out is splits.seen and set(splits.held_out.rows.tolist()) <= set(splits.train.rows.tolist())
     assert set(splits.test.labels.tolist()) == set(range(5, 10)) and splits.gallery is None
+
+
+@settings(max_examples=100, deadline=None)
+@given(labels=st.lists(st.integers(0, 40), min_size=1, max_size=300), size=st.integers(16, 120))
+def test_a_spread_sample_keeps_classes_together(labels, size):
+    labels = torch.tensor(labels)
+    rows = spread_sample(labels, size)
+    assert len(rows) <= size and rows.tolist() == sorted(set(rows.tolist()))
+    counts, all_counts = torch.bincount(labels[rows], minlength=41), torch.bincount(labels, minlength=41)
+    assert (counts > 0).sum() <= max(2, size // 8)
+    for c in torch.nonzero(counts).flatten().tolist():
+        assert counts[c] >= min(2, all_counts[c]) or len(rows) == size
+    if len(labels) <= size and len(set(labels.tolist())) <= size // 8:
+        assert len(rows) == len(labels)
 
 
 def test_in_shop_tests_queries_against_a_gallery(load, tmp_path):
     make_in_shop(tmp_path)
     with pytest.warns(DataWarning):
         splits = load("in-shop", root=tmp_path, protocol="conventional")
-    assert splits.train_classes == 1 and splits.test.labels.tolist() == [1, 2] and splits.gallery.labels.tolist() == [1, 2, 2]
+    assert splits.train_classes == 2 and splits.test.labels.tolist() == [2, 2, 3, 3] and splits.gallery.labels.tolist() == [2, 3, 3]
 
 
 # ---------------------------------------------------------------- what is wrong

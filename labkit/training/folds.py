@@ -1,0 +1,117 @@
+"""The folds of a protocol, one run each, judged one by one and side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from labkit.errors import LabError
+from labkit.geometry import l2_normalize
+from labkit.metrics import retrieval_metrics
+from labkit.training.experiment import Experiment
+from labkit.training.published import Published, published
+from labkit.training.trainer import Trainer
+
+SHOWN = ("p_at_1", "map_at_r", "p_at_r")
+
+
+@dataclass(frozen=True)
+class FoldFigures:
+    """What the models of all folds reach on the test classes.
+
+    Parameters
+    ----------
+    separated : mean of the single models' figures. concatenated : figures of their normalised embeddings side by side.
+    folds : figures of each model. row : the published row, None where there is none.
+    """
+
+    separated: dict[str, float]
+    concatenated: dict[str, float]
+    folds: list[dict[str, float]]
+    row: Published | None
+
+
+def train_folds(
+    experiment: Experiment,
+    directory: Path,
+    *,
+    resume: bool = False,
+    device: str = "auto",
+    progress: bool = True,
+    say: Callable[[str], None] = print,
+) -> FoldFigures:
+    """Train a model for each fold of the experiment's protocol and judge them together.
+
+    Each fold's run lies in `directory/fold-0`, `fold-1`, … and is a run like any other. With `resume` folds that are done
+    are only embedded, one that was interrupted goes on, the others start.
+
+    Returns
+    -------
+    FoldFigures : P@1, MAP@R and P@R, fractions.
+
+    Raises
+    ------
+    LabError : the experiment has no folds, or what a run raises.
+    """
+    if experiment.photos.protocol != "mlrc" or not experiment.data.is_photos:
+        raise LabError("--fold", "a number, or 'all' with photographs under the protocol mlrc", "all")
+    models: list[tuple[Tensor, Tensor]] = []
+    for fold in range(experiment.photos.folds):
+        one = experiment.replace(**{"photos.fold": fold})
+        folder = directory / f"fold-{fold}"
+        trainer = Trainer(one, directory=folder, resume=resume and (folder / "checkpoint.pt").exists(), device=device)
+        say(trainer.splits.description)
+        trainer.run(progress=progress)
+        models.append(_embedded(trainer))
+    test, gallery = trainer.splits.test.labels, getattr(trainer.splits, "gallery", None)
+    row = published(experiment.name.removeprefix(f"{experiment.data.source}-"), experiment.data.source)
+    return fold_figures(models, test, None if gallery is None else gallery.labels, row)
+
+
+def _embedded(trainer: Trainer) -> tuple[Tensor, Tensor]:
+    """Embeddings of the test pictures and of the gallery (empty where there is none), each of length 1: so all models
+    have the same say in a distance."""
+    test, gallery = trainer.splits.test, getattr(trainer.splits, "gallery", None)
+    queries = l2_normalize(trainer.embed(test.images))
+    return queries, queries[:0] if gallery is None else l2_normalize(trainer.embed(gallery.images))
+
+
+def fold_figures(
+    models: Sequence[tuple[Tensor, Tensor]], labels: Tensor, gallery_labels: Tensor | None = None, row: Published | None = None
+) -> FoldFigures:
+    """Figures of several models of the same pictures.
+
+    Parameters
+    ----------
+    models : for each its normalised embeddings of the test pictures (n, D) and of the gallery (m, D), m = 0 without one.
+    labels : (n,). gallery_labels : (m,), None where test pictures are looked up among themselves.
+    """
+    folds = [_figures(*model, labels, gallery_labels) for model in models]
+    separated = {name: sum(fold[name] for fold in folds) / len(folds) for name in SHOWN}
+    queries, gallery = (torch.cat(parts, dim=1) for parts in zip(*models, strict=True))
+    return FoldFigures(separated, _figures(queries, gallery, labels, gallery_labels), folds, row)
+
+
+def _figures(queries: Tensor, gallery: Tensor, labels: Tensor, gallery_labels: Tensor | None) -> dict[str, float]:
+    figures = retrieval_metrics(queries, labels, None if gallery_labels is None else gallery, gallery_labels, (1,))
+    return {name: float(figures[name]) for name in SHOWN}
+
+
+def table(figures: FoldFigures) -> str:
+    """The figures as lines of text, the published ones beside them where there are any."""
+    lines = [f"{'':26}" + "".join(f"{name:>12}" for name in SHOWN)]
+    rows = [(f"fold {number}", fold) for number, fold in enumerate(figures.folds)]
+    rows += [("separated (mean of folds)", figures.separated), ("concatenated", figures.concatenated)]
+    if figures.row is not None:
+        for kind in ("separated", "concatenated"):
+            theirs = {name: figures.row.figures[f"{kind}_{name}"] for name in SHOWN if f"{kind}_{name}" in figures.row.figures}
+            rows.append((f"published, {kind}", theirs))
+    for title, values in rows:
+        lines.append(f"{title:26}" + "".join(f"{100 * values[name]:12.2f}" if name in values else f"{'-':>12}" for name in SHOWN))
+    if figures.row is not None:
+        lines.append(f"Published: {figures.row.title}, {figures.row.source}.")
+    return "\n".join(lines)

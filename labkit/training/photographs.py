@@ -1,0 +1,69 @@
+"""An experiment on photographs: its pictures, its network, and a head from principal components."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+from torch import nn
+
+from labkit.datasets import PhotoSet, PhotoSplits, Splits, Views, frozen_features, load_images, stratified_split
+from labkit.errors import LabError
+from labkit.models import MultiLevelHead, PhotoNet, build_photo_net, head_from_pca, weights_digest
+from labkit.training.embedder import eval_mode
+from labkit.training.photo_pictures import PhotoPictures
+from labkit.training.pictures import Pictures
+
+if TYPE_CHECKING:
+    from labkit.training.experiment import Experiment
+
+PCA_PICTURES = 5000  # components of more pictures than that differ in nothing that matters
+
+
+def load_photos(experiment: Experiment) -> PhotoSplits:
+    """The photographs that the experiment names, cut as its section `photos` says; decoded on the first use."""
+    s = experiment.photos
+    views = Views(s.size, s.side or None, s.square, s.crop, s.smallest, s.flip)
+    return load_images(
+        experiment.data.source, protocol=s.protocol, fold=s.fold, folds=s.folds, train_folds=s.train_folds or None,
+        views=views, unusable=s.unusable, not_colour=s.not_colour, keep_pixels=s.keep_pixels,
+    )  # fmt: skip
+
+
+def open_pictures(experiment: Experiment, splits: Splits, device: torch.device) -> Pictures:
+    """The dealer of training pictures, from memory or from disk."""
+    if isinstance(splits.train, PhotoSet):
+        return PhotoPictures(splits.train, splits, experiment.data, experiment.seed, device)
+    return Pictures(splits, experiment.data, experiment.seed, device)
+
+
+def build_photo_network(experiment: Experiment, generator: torch.Generator) -> PhotoNet | MultiLevelHead:
+    """The experiment's network for photographs on the CPU; random weights come from `generator` alone."""
+    s = experiment.network
+    return build_photo_net(
+        s.name, s.embedding_size, generator, weights=s.weights, pooling=s.pooling, freeze_batch_norm=s.freeze_batch_norm,
+        levels=[level for level in s.levels.split("+") if level],
+    )  # fmt: skip
+
+
+def start_from_pca(model: nn.Module, splits: Splits, device: torch.device) -> float:
+    """Make the head the projection on the principal components of the training pictures' features, in place.
+
+    The features of at most 5,000 pictures, evenly from all classes, are computed once and kept.
+
+    Returns
+    -------
+    float : the share of the variance that the head keeps.
+
+    Raises
+    ------
+    LabError : a network without one linear head over a backbone, or fewer pictures than dimensions.
+    """
+    if not isinstance(model, PhotoNet):
+        raise LabError("network.head", "'random' for a network of several levels or for digits", "'pca'")
+    train, backbone = splits.train, model.backbone
+    part = train if len(train) <= PCA_PICTURES else train.subset(stratified_split(train.labels, PCA_PICTURES)[1])
+    with eval_mode(model):
+        key = f"{weights_digest(backbone)} {backbone.pooling} {type(backbone.trunk).__name__}"
+        features = frozen_features(lambda images: backbone(images.to(device).float() / 255), part, key, progress=True)
+    return head_from_pca(model.head, features)

@@ -1,0 +1,228 @@
+"""Presets for photographs: every row of the CCP paper's MLRC tables, the conventional protocol, RLL and ProxyGML, on four
+data sets, and the small runs that two processor cores can do. Tables of numbers first; a few functions read them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from labkit.training.experiment import Experiment
+from labkit.training.sections import Data, Loss, Memory, Network, Optimizer, Photos, Projections
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What the papers set for a data set.
+
+    Parameters
+    ----------
+    pictures : in the training half. every : steps between two evaluations. steps : the budget, ours to choose: patience ends a
+        run long before. proxies, pool : K and b of CCP-L. memory : XBM-S and XBM-L, in batches of 32.
+    centers : SoftTriple's, of the L variant. rll_rate, rll_steps : Ranked List Loss's.
+    """
+
+    pictures: int
+    every: int
+    steps: int
+    proxies: int
+    pool: int
+    memory: tuple[int, int]
+    centers: int
+    rll_rate: float
+    rll_steps: int
+
+
+SETTINGS = {
+    "cub": Setting(5_864, 25, 50_000, 8, 12, (3, 25), 10, 1e-3, 10_000),
+    "cars": Setting(8_054, 25, 50_000, 8, 12, (3, 25), 10, 1e-2, 10_000),
+    "sop": Setting(59_551, 250, 200_000, 4, 7, (400, 1400), 4, 1e-2, 16_000),
+    "in-shop": Setting(25_882, 250, 200_000, 4, 7, (100, 400), 4, 1e-2, 16_000),
+}
+# Options of each pair loss on each data set (METHODS of the CCP paper, appendix).
+PAIR_OPTIONS: dict[str, dict[str, dict[str, Any]]] = {
+    "c1": {data: {"margin": 0.5} for data in SETTINGS},
+    "c2": {
+        "cub": {"pos_margin": 0.0, "neg_margin": 0.3841},
+        "cars": {"pos_margin": 0.2652, "neg_margin": 0.5409},
+        "sop": {"pos_margin": 0.2858, "neg_margin": 0.5130},
+        "in-shop": {"pos_margin": 0.2858, "neg_margin": 0.5130},
+    },
+    "triplet": {"cub": {"margin": 0.0961}, "cars": {"margin": 0.1190}, "sop": {"margin": 0.0451}, "in-shop": {"margin": 0.0451}},
+    "ms": {
+        "cub": {"alpha": 2.0, "beta": 40.0, "base": 0.5},
+        "cars": {"alpha": 14.35, "beta": 75.83, "base": 0.66},
+        "in-shop": {"alpha": 8.49, "beta": 57.38, "base": 0.41},
+        "sop": {"alpha": 2.0, "beta": 40.0, "base": 0.5},
+    },
+}
+# (la, gamma, weight of the regulariser, margin); gamma as printed, although 19.18 and 47.9 may have been meant as 1 / gamma.
+SOFT_TRIPLE = {
+    "cub": (20.0, 0.1, 0.2, 0.01),
+    "in-shop": (20.0, 0.1, 0.2, 0.01),
+    "cars": (17.69, 19.18, 0.0669, 0.3588),
+    "sop": (100.0, 47.9, 0.2, 0.3145),
+}
+VARIANTS = ("", "xbm-s", "xbm-l", "ccp-s", "ccp-l", "proxy")
+PROXY_LOSSES = ("soft-triple", "proxy-nca", "proxy-anchor")
+TRUNKS = {"bn": ("bn-inception", 128), "r50": ("resnet50", 96)}  # of the conventional protocol, with their batches
+
+
+def mlrc(data: str, loss: str, variant: str) -> Experiment:
+    """A row of the MLRC tables: BN-Inception, 128-D, batches of 8 classes x 4, Adam at 1e-5, validated on one of four folds.
+
+    `variant` is "" for the batch's own pairs, "xbm-s" and "xbm-l" for a memory, "ccp-s" (K = 1) and "ccp-l" for alternating
+    projections, "proxy" for ccp-l's first problem alone, never re-initialised, on the same budget.
+    """
+    s = SETTINGS[data]
+    ccp = variant in ("ccp-s", "ccp-l", "proxy")
+    size = {"xbm-s": s.memory[0], "xbm-l": s.memory[1]}.get(variant, 0)
+    return Experiment(
+        name="-".join(part for part in (data, loss, variant) if part),
+        method="proxy" if variant == "proxy" else "ccp" if ccp else "pairs",
+        steps=s.steps,
+        evaluate_every=s.every,
+        stop_patience=0 if variant == "proxy" else 60,
+        sample_size=1000,
+        data=Data(source=data, classes_per_batch=8, samples_per_class=4),
+        photos=Photos(protocol="mlrc"),
+        network=Network(name="bn-inception", embedding_size=128, weights="imagenet"),
+        loss=Loss(loss, _options(data, loss, variant)),
+        memory=Memory(size=32 * size, warmup_steps=1000 if size else 0),
+        projections=Projections(
+            proxies_per_class=1 if variant == "ccp-s" else s.proxies, pool_size=s.pool, pair_weight=0.1 if ccp else 0.0
+        ),
+        optimizer=Optimizer(learning_rate=1e-5, schedule="constant", warmup_steps=0),
+    )
+
+
+def proxy_baseline(data: str, loss: str) -> Experiment:
+    """SoftTriple, ProxyNCA++ or ProxyAnchor in the MLRC protocol: 32 classes x 1, proxies at 100 times the learning rate,
+    one epoch of the embedding layer first."""
+    s = SETTINGS[data]
+    options: dict[str, Any] = {}
+    if loss == "soft-triple":
+        options = dict(zip(("la", "gamma", "weight_reg_weight", "margin"), SOFT_TRIPLE[data], strict=True))
+    base = mlrc(data, "c2", "proxy")
+    return base.replace(
+        name=f"{data}-{loss}",
+        stop_patience=60,
+        data=Data(source=data, classes_per_batch=32, samples_per_class=1),
+        loss=Loss(loss.replace("-", "_"), options),
+        projections=Projections(
+            proxies_per_class=s.centers if loss == "soft-triple" else 1, pool_size=s.pool, start="random"
+        ),
+        optimizer=Optimizer(
+            learning_rate=1e-5, schedule="constant", warmup_steps=0, proxy_multiplier=100.0,
+            head_only_steps=math.ceil(0.75 * s.pictures / 32),
+        ),
+    )  # fmt: skip
+
+
+def conventional(base: Callable[[], Experiment], trunk: str) -> Experiment:
+    """A preset of the MLRC tables under the conventional protocol: 512-D, average + max pooling, larger batches, trained on
+    the whole first half of the classes."""
+    experiment = base()
+    name, batch = TRUNKS[trunk]
+    each = experiment.data.samples_per_class
+    return experiment.replace(
+        name=f"conventional-{trunk}-{experiment.name}",
+        photos=Photos(protocol="conventional"),
+        network=Network(name=name, embedding_size=512, weights="imagenet", pooling="average+max"),
+        **{"data.classes_per_batch": batch // each},
+    )
+
+
+def ranked_list(data: str, levels: str) -> Experiment:
+    """RLL-H ("high") or RLL-(L,M,H) ("low+middle+high"): 60 classes x 3, three heads of 512-D, SGD with new layers at 10
+    times the rate; pictures are resized to 256 x 256 and cropped to 227."""
+    s = SETTINGS[data]
+    return Experiment(
+        name=f"{data}-rll-{'h' if levels == 'high' else 'lmh'}",
+        method="pairs",
+        steps=s.rll_steps,
+        evaluate_every=s.every * 10,
+        stop_patience=0,
+        sample_size=1000,
+        data=Data(source=data, classes_per_batch=60, samples_per_class=3),
+        photos=Photos(protocol="conventional", square=True, crop="plain"),
+        network=Network(name="bn-inception", embedding_size=512, levels=levels, weights="imagenet"),
+        loss=Loss("rll"),
+        optimizer=Optimizer(
+            name="sgd", learning_rate=s.rll_rate, momentum=0.9, weight_decay=1e-5, head_multiplier=10.0, schedule="constant", warmup_steps=0
+        ),
+    )  # fmt: skip
+
+
+def proxy_gml(data: str) -> Experiment:
+    """ProxyGML: BN-Inception, 512-D, batches of 32, Adam at 1e-4 with proxies at 3e-2 (SOP: one a class at 3e-1, no
+    regulariser), a tenth of the rate every 20 of 50 epochs, 224 pixels."""
+    epoch = math.ceil(SETTINGS[data].pictures / 32)
+    single = data == "sop"
+    return Experiment(
+        name=f"{data}-proxy-gml",
+        method="proxy",
+        steps=50 * epoch,
+        evaluate_every=epoch,
+        stop_patience=0,
+        sample_size=1000,
+        data=Data(source=data, classes_per_batch=32, samples_per_class=1),
+        photos=Photos(protocol="conventional", size=224),
+        network=Network(name="bn-inception", embedding_size=512, weights="imagenet"),
+        loss=Loss("proxy_gml", {"ratio": 0.05, "proxy_weight": 0.0 if single else 0.3}),
+        projections=Projections(proxies_per_class=1 if single else 12, pool_size=16, start="random"),
+        optimizer=Optimizer(
+            learning_rate=1e-4, proxy_multiplier=3000.0 if single else 300.0, schedule="step", step_size=20 * epoch, warmup_steps=0
+        ),
+    )  # fmt: skip
+
+
+def on_two_cores(base: Callable[[], Experiment], name: str) -> Experiment:
+    """A preset of CUB made small enough for two processor cores: EfficientNet-Lite0 by a package's weights with a head from
+    principal components, 160 pixels, milder crops, Adam at 2e-5, proxies at 100 times that, 20 minutes or so."""
+    experiment = base()
+    budget, batch = 900, experiment.data.classes_per_batch * experiment.data.samples_per_class
+    smaller = 32 < batch
+    return experiment.replace(
+        name=name,
+        steps=budget,
+        evaluate_every=50,
+        stop_patience=0,
+        photos=Photos(protocol="mlrc", size=160, smallest=0.66),
+        network=Network(name="efficientnet-lite0", embedding_size=128, weights="package", head="pca", precision="float32"),
+        data=Data(source="cub", classes_per_batch=8 if smaller else experiment.data.classes_per_batch, samples_per_class=4 if smaller else experiment.data.samples_per_class),
+        optimizer=Optimizer(learning_rate=2e-5, schedule="constant", warmup_steps=0, proxy_multiplier=100.0),
+        **{"projections.patience": 2},
+    )  # fmt: skip
+
+
+def _options(data: str, loss: str, variant: str) -> dict[str, Any]:
+    """XBM has the embeddings as anchors: C1 divides by their number, which must not be the size of the memory."""
+    options = dict(PAIR_OPTIONS[loss][data])
+    return options | {"anchor": "sample"} if variant.startswith("xbm") else options
+
+
+def _presets() -> dict[str, Callable[[], Experiment]]:
+    presets: dict[str, Callable[[], Experiment]] = {}
+    for data in SETTINGS:
+        for loss in PAIR_OPTIONS:
+            for variant in VARIANTS:
+                name = "-".join(part for part in (data, loss, variant) if part)
+                presets[name] = partial(mlrc, data, loss, variant)
+        for loss in PROXY_LOSSES:
+            presets[f"{data}-{loss}"] = partial(proxy_baseline, data, loss)
+    for trunk in TRUNKS:
+        presets |= {f"conventional-{trunk}-{name}": partial(conventional, base, trunk) for name, base in list(presets.items()) if not name.startswith("conv")}
+    for data in SETTINGS:
+        presets[f"{data}-rll-h"] = partial(ranked_list, data, "high")
+        presets[f"{data}-rll-lmh"] = partial(ranked_list, data, "low+middle+high")
+        presets[f"{data}-proxy-gml"] = partial(proxy_gml, data)
+    for row in ("c2", "c2-proxy", "c2-ccp-s", "c2-ccp-l", "ms-ccp-l", "soft-triple", "proxy-anchor", "rll-h", "proxy-gml"):
+        name = f"cub-lite0-{row}"
+        presets[name] = partial(on_two_cores, presets[f"cub-{row}"], name)
+    return presets
+
+
+IMAGE_PRESETS = _presets()
