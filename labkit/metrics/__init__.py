@@ -3,7 +3,7 @@
 Nothing heavy is imported here; k-means loads scikit-learn or faiss when it is called.
 """
 
-from labkit.metrics.anchors import AnchorGap, anchor_gaps
+from labkit.metrics.anchors import AnchorGap, anchor_gaps, choose_anchors
 from labkit.metrics.choices import BestCover, optimal_k_center, radii_in_order, random_radii
 from labkit.metrics.clustering import nmi
 from labkit.metrics.constraints import ViolationRate, violation_rate
@@ -17,6 +17,7 @@ __all__ = [
     "CoveringSummary",
     "ViolationRate",
     "anchor_gaps",
+    "choose_anchors",
     "covering_curve",
     "covering_radius",
     "covering_summary",

@@ -12,7 +12,8 @@ from torch import Tensor
 from labkit.errors import LabError
 from labkit.k_center import direct_distance
 from labkit.metrics.arrays import as_pair, as_tensor
-from labkit.validation import check_number, describe
+from labkit.selection import greedy_k_center, random_selection
+from labkit.validation import check_choice, check_number, describe
 
 _BLOCK = 1 << 20  # distances held at once, 8 MiB in float64
 
@@ -78,6 +79,35 @@ def anchor_gaps(
         figures = torch.stack((distance.max(), distance.mean(), columns.mean(), columns[nearest].mean())).tolist()
         results.append(AnchorGap(len(chosen), *figures))
     return results
+
+
+@torch.no_grad()
+def choose_anchors(
+    embeddings: Any, labels: Any, k: int, selection: str = "k_center", generator: torch.Generator | None = None
+) -> Tensor:
+    """k anchors of every class: int64 (C·k,), rows of the samples, classes in order.
+
+    Parameters
+    ----------
+    embeddings : floating (n, D). labels : integer (n,). k : anchors per class, at most the smallest class's samples.
+    selection : "k_center", greedily from a random sample on, or "random". generator : source of randomness.
+
+    Raises
+    ------
+    LabError : wrong shapes or dtypes, NaN or infinity, another selection, or a k out of range.
+    """
+    samples, classes = as_pair(embeddings, labels)
+    check_choice("selection", selection, ("k_center", "random"))
+    chosen = []
+    for label in sorted(set(classes.tolist())):
+        members = (classes == label).nonzero()[:, 0].cpu()
+        if selection == "random":
+            picks = random_selection(len(members), k, generator)
+        else:
+            members = members[torch.randperm(len(members), generator=generator)]  # greedy starts at the first
+            picks = greedy_k_center(samples[members], k).indices.cpu()
+        chosen.append(members[picks])
+    return torch.cat(chosen)
 
 
 def _column_losses(samples: Tensor, classes: Tensor, low: float, high: float) -> Tensor:

@@ -12,7 +12,7 @@ from labkit.errors import LabError
 from labkit.panels.common import Figure, Panel, button, on_value, reports_errors, row
 from labkit.plots import marks
 from labkit.plots.covering_steps import CoveringSteps, PointSet, class_sets, example_sets
-from labkit.plots.covering_traces import TRACES, blank_traces, notice, trace_updates
+from labkit.plots.covering_traces import TRACES, blank_traces, label_radii, notice, trace_updates
 from labkit.plots.palette import present
 from labkit.plots.plane import Plane
 from labkit.plots.reading import RecordingLike, float_array, label_array
@@ -67,9 +67,7 @@ class KCenterStepper(Panel):
             figure.add_trace(trace, row=1, col=column)
         super().__init__(figure)
         present(figure, "Greedy K-Center", "", width=1040, height=450)
-        figure.update_layout(legend={"y": 1.0, "yanchor": "top", "x": 1.0, "xanchor": "right"})
-        figure.update_xaxes(title_text="picks", dtick=1, row=1, col=2)
-        figure.update_yaxes(title_text="covering radius (distance)", rangemode="tozero", row=1, col=2)
+        label_radii(figure)
         self._busy = False
         self._controls(k, pool_size, seed)
         self._choose_source()

@@ -1,7 +1,9 @@
 """Pictures of embedding spaces and of training: arrays or a Recording in, a plotly figure out."""
 
 from labkit.plots.animation import animation
+from labkit.plots.bounds import anchor_bound, chance_constraint
 from labkit.plots.centers import center_choice, center_merging, class_regions, distinct_centers
+from labkit.plots.covering_traces import covering_picture
 from labkit.plots.curves import covering_curves, metric_strips, proxy_spread_over_time
 from labkit.plots.embedding_map import embedding_map
 from labkit.plots.gallery import problem_gallery
@@ -14,11 +16,14 @@ from labkit.plots.settings import setting_effect
 from labkit.plots.subgraphs import sample_subgraph
 
 __all__ = [
+    "anchor_bound",
     "animation",
     "center_choice",
     "center_merging",
+    "chance_constraint",
     "class_regions",
     "covering_curves",
+    "covering_picture",
     "distance_histograms",
     "distinct_centers",
     "embedding_map",

@@ -6,12 +6,14 @@ from typing import Any
 
 import numpy as np
 import plotly.graph_objects as go
+from plotly.subplots import make_subplots
 
 from labkit.plots.covering_steps import Cover, CoveringSteps
 from labkit.plots.findings import number
-from labkit.plots.palette import CLASS_COLORS, FAINT, INK, RUN_COLORS, class_color, plain, translucent
+from labkit.plots.marks import extent_of, square_axes
+from labkit.plots.palette import CLASS_COLORS, FAINT, INK, RUN_COLORS, class_color, plain, present, translucent
 from labkit.plots.plane import Plane
-from labkit.plots.reading import Floats
+from labkit.plots.reading import Floats, check_pixels
 
 GREEDY, RANDOM, BEST = RUN_COLORS[0], RUN_COLORS[1], RUN_COLORS[2]
 BALLS = [f"balls {i}" for i in range(len(CLASS_COLORS))]  # a trace per colour
@@ -80,6 +82,45 @@ def blank_traces() -> list[tuple[Any, int]]:
         ),
     ]  # fmt: skip
     return [(trace, 1) for trace in plane] + [(trace, 2) for trace in curves]
+
+
+def covering_picture(steps: CoveringSteps, step: int, *, title: str | None = None, width: int = 960) -> Any:
+    """The stepper's picture after `step` picks, as a plain figure: the cover in the plane, and the radius so far.
+
+    Parameters
+    ----------
+    steps : what was computed. step : 0 to its k. title : instead of the finding. width : pixels.
+
+    Returns
+    -------
+    plotly.graph_objects.Figure
+
+    Raises
+    ------
+    LabError : a step out of range, or `width` < 10.
+    """
+    check_pixels("width", width)
+    fig = make_subplots(rows=1, cols=2, column_widths=[0.54, 0.46], horizontal_spacing=0.1)
+    plane = Plane.of(np.concatenate([s.points for s in steps.sets]))
+    updates = trace_updates(steps, step, plane)
+    for name, (trace, place) in zip(ORDER, blank_traces(), strict=True):
+        fig.add_trace(trace.update(updates[name]), row=1, col=place)
+    clouds = [plane(s.points) for s in steps.sets]
+    square_axes(fig, extent_of(plane, *clouds), plane, row=1, col=1)
+    label_radii(fig)
+    now = steps.greedy[step]
+    head = f"After {_picks(step)} the covering radius is {number(now)}" if np.isfinite(now) else "No centre yet"
+    head += " (mean over classes)" if len(steps.sets) > 1 and np.isfinite(now) else ""
+    note = "squares: centres that are there already; rings: picks; star: the farthest sample, the next pick"
+    present(fig, title if title is not None else head, note, width=width, height=430)
+    return fig
+
+
+def label_radii(fig: Any) -> None:
+    """The axes and the legend of the curves, for the picture and the panel alike."""
+    fig.update_layout(legend={"y": 1.0, "yanchor": "top", "x": 1.0, "xanchor": "right"})
+    fig.update_xaxes(title_text="picks", dtick=1, row=1, col=2)
+    fig.update_yaxes(title_text="covering radius (distance)", rangemode="tozero", row=1, col=2)
 
 
 def trace_updates(

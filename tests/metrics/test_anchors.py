@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from labkit.errors import LabError
-from labkit.metrics import anchor_gaps, covering_radius
+from labkit.metrics import anchor_gaps, choose_anchors, covering_radius
 
 
 def sample(n, classes, seed, size=2):
@@ -89,3 +89,31 @@ def test_what_is_refused(subsets, message):
 def test_a_negative_margin_is_refused():
     with pytest.raises(LabError, match="neg_margin"):
         anchor_gaps(*sample(20, 3, 0), [[0, 1, 2]], 0.0, -1.0)
+
+
+@pytest.mark.parametrize("selection", ["k_center", "random"])
+def test_chosen_anchors_are_k_different_samples_of_every_class(selection):
+    x, labels = sample(40, 3, 2)
+    chosen = choose_anchors(x, labels, 4, selection, torch.Generator().manual_seed(0))
+    assert labels[chosen].tolist() == [0] * 4 + [1] * 4 + [2] * 4 and len(set(chosen.tolist())) == 12
+    again = choose_anchors(x, labels, 4, selection, torch.Generator().manual_seed(0))
+    assert torch.equal(chosen, again)
+    assert not torch.equal(chosen, choose_anchors(x, labels, 4, selection, torch.Generator().manual_seed(1)))
+
+
+def test_greedy_anchors_take_the_farthest_each_time():
+    x, labels = sample(30, 2, 3)
+    chosen = choose_anchors(x, labels, 5, generator=torch.Generator().manual_seed(4)).reshape(2, 5)
+    for c, picks in enumerate(chosen):
+        members = x[labels == c]
+        for j in range(1, 5):
+            reach = [min(float((m - x[p]).norm()) for p in picks[:j]) for m in members]
+            assert min(float((x[picks[j]] - x[p]).norm()) for p in picks[:j]) == pytest.approx(max(reach))
+
+
+@pytest.mark.parametrize(
+    ("k", "selection", "message"), [(2, "greedy", "selection"), (0, "random", "k"), (99, "k_center", "k")]
+)
+def test_what_choosing_refuses(k, selection, message):
+    with pytest.raises(LabError, match=f"{message}: expected"):
+        choose_anchors(*sample(20, 3, 0), k, selection)
