@@ -17,6 +17,7 @@ from collections.abc import Callable
 
 import torch
 from bench_losses import peak_memory
+from measure import where_time_goes
 from pytorch_metric_learning import losses as peer_losses
 from torch import Tensor
 from torch.nn.functional import normalize
@@ -41,6 +42,9 @@ def best_times(contenders: dict[str, Work], forget: Callable[[], None], seconds:
     return {name: min(record) for name, record in times.items()}
 
 
+PROFILE = False  # whether to print, below ours, where its time goes
+
+
 def report(title: str, contenders: dict[str, Work], forget: Callable[[], None], seconds: float) -> None:
     """One line for each contender; the first is ours, and the others' times and memory are told as multiples of it."""
     values, memories = [], {}
@@ -60,6 +64,8 @@ def report(title: str, contenders: dict[str, Work], forget: Callable[[], None], 
             else ""
         )
         print(f"{title:34s} {name:14s} {times[name]:9.3f} ms {memories[name]:8.1f} MB  {ratios}", flush=True)
+        if PROFILE and name == ours:
+            print(where_time_goes(contenders[ours], forget), flush=True)
 
 
 def ranked_list_written_down(x: Tensor, labels: Tensor) -> Tensor:
@@ -188,14 +194,19 @@ def memory(name: str, make: Callable[[], torch.nn.Module], n: int, width: int, i
         f" {once:7.2f} ms, x{part / both:5.2f} of there and back   peak {peak:6.1f} MB",
         flush=True,
     )
+    if PROFILE:
+        print(where_time_goes(ours, forget), flush=True)
 
 
 def main() -> None:
+    global PROFILE
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--what", nargs="*", default=["rll", "gml", "xbm"], choices=["rll", "gml", "xbm"])
     parser.add_argument("--seconds", type=float, default=1.0, help="at least this long for each comparison")
     parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--profile", action="store_true", help="below each line of ours, where its time goes")
     args = parser.parse_args()
+    PROFILE = args.profile
     torch.set_num_threads(args.threads)
     if "rll" in args.what:
         for n, width in ((32, 64), (180, 64), (180, 512), (720, 512)):

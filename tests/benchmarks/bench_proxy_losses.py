@@ -17,6 +17,7 @@ from collections.abc import Callable
 
 import torch
 from bench_losses import peak_memory
+from measure import where_time_goes
 from pytorch_metric_learning import losses as peer_losses
 from torch import Tensor
 
@@ -62,7 +63,7 @@ def sides(name: str, classes: int, width: int, per_class: int) -> list[torch.nn.
     return [mine, theirs]
 
 
-def compare(name: str, n: int, classes: int, width: int, per_class: int, seconds: float) -> None:
+def compare(name: str, n: int, classes: int, width: int, per_class: int, seconds: float, profile: bool) -> None:
     own = torch.Generator().manual_seed(0)
     x = torch.randn(n, width, generator=own).requires_grad_()
     labels = torch.randint(classes, (n,), generator=own)
@@ -98,6 +99,8 @@ def compare(name: str, n: int, classes: int, width: int, per_class: int, seconds
     if len(contenders) == 2:
         line += f"  peer {best[1]:9.3f} ms {memories[1]:8.1f} MB  x{best[1] / best[0]:5.2f}  memory x{memories[0] / memories[1]:4.2f}"
     print(line, flush=True)
+    if profile:
+        print(where_time_goes(lambda: run(contenders[0]), lambda: forget(contenders[0])), flush=True)
 
 
 def main() -> None:
@@ -107,13 +110,14 @@ def main() -> None:
     parser.add_argument("--sizes", nargs="*", type=int, default=range(len(SIZES)), help=f"which of {SIZES}")
     parser.add_argument("--seconds", type=float, default=1.0, help="at least this long for each line")
     parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--profile", action="store_true", help="below each line, where our time goes")
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
     for name in args.losses:
         per_class = 10 if name.startswith("SoftTriple") else 1
         for n in args.batches:
             for classes, width in (SIZES[i] for i in args.sizes):
-                compare(name, n, classes, width, per_class, args.seconds)
+                compare(name, n, classes, width, per_class, args.seconds, args.profile)
 
 
 if __name__ == "__main__":

@@ -67,3 +67,18 @@ def line(name: str, measured: Measured, ours: Measured | None = None) -> str:
     """One row of a table: seconds, processor seconds, memory, and how many times slower than ours (by either)."""
     ratio = f"{measured.seconds / ours.seconds:6.1f} x ({measured.cpu / ours.cpu:.1f} x)" if ours else "  ours"
     return f"  {name:<44}{measured.seconds:8.3f} s  CPU {measured.cpu:8.3f} s {measured.memory / 2**20:6.0f} MiB {ratio}"
+
+
+def where_time_goes(run: Callable[[], Any], forget: Callable[[], Any] = lambda: None, top: int = 4) -> str:
+    """The operations that take most processor time of their own in a few runs, as a line."""
+    import torch
+
+    runs = 5
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
+        for _ in range(runs):
+            run()
+            forget()
+    events = sorted(profile.key_averages(), key=lambda event: -event.self_cpu_time_total)
+    total = sum(event.self_cpu_time_total for event in events)
+    parts = [f"{event.key.removeprefix('aten::')} {event.self_cpu_time_total / total:.0%}" for event in events[:top]]
+    return f"    {total / runs / 1e3:.2f} ms of processor time: " + ", ".join(parts)
