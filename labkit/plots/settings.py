@@ -44,7 +44,7 @@ def setting_effect(
 
     Raises
     ------
-    LabError : no rows, no figures, a column that is not there, or one that is empty.
+    LabError : no rows, no figures, a column that is not there, or one that is empty, a default that no run has.
     """
     columns = list(getattr(rows, "columns", ()))
     if not columns or not len(rows):
@@ -71,12 +71,12 @@ def setting_effect(
         known = {value: published[value] for value in values if value in published}
         fig.add_trace(_published_trace(known), 1, len(heads))
         sentences.append(f"published: {_extremes(list(known), np.array(list(known.values())))}")
+    ticks = [_tick(value) for value in values]
     if default is not None:
-        for column in range(1, len(heads) + 1):
-            fig.add_vline(x=_tick(default), line={"color": FAINT, "width": 1, "dash": "dot"}, row=1, col=column)
+        place = ticks.index(check_choice("default", _tick(default), ticks))  # a word would be read as a number here
+        fig.add_vline(x=place, line={"color": FAINT, "width": 1, "dash": "dot"}, row=1, col="all")
     note = "dots: one run each; line: their mean" + ("; dotted: what the other studies use" if default is not None else "")
     present(fig, title or "; ".join(sentences), note, width=max(560, 300 * len(heads)), height=280, above=28)
-    ticks = [_tick(value) for value in values]
     fig.update_xaxes(type="category", categoryorder="array", categoryarray=ticks, title_text=plain(setting))
     fig.update_layout(showlegend=False)
     return fig

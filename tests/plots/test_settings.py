@@ -10,7 +10,12 @@ from labkit.errors import LabError
 from labkit.plots import setting_effect
 
 ROWS = pd.DataFrame(
-    {"value": [0.0, 10.0, 5.0] * 2, "map_at_r": [0.2, 0.5, 0.4, 0.4, 0.7, 0.2], "p_at_1": [0.9] * 6, "nmi": [np.nan] * 6}
+    {
+        "value": [0.0, 10.0, 5.0] * 2,
+        "map_at_r": [0.2, 0.5, 0.4, 0.4, 0.7, 0.2],
+        "p_at_1": [0.9] * 6,
+        "nmi": [np.nan] * 6,
+    }
 )
 PUBLISHED = {0.0: 78.8, 10.0: 79.8, 20.0: 78.6}
 
@@ -21,10 +26,17 @@ def test_dots_are_runs_and_the_line_is_their_mean() -> None:
     assert list(first.x) == ["0", "10", "5"] and list(first.y) == pytest.approx([0.3, 0.6, 0.3])
     assert list(second.y) == pytest.approx([0.9] * 3)
     dots = next(t for t in fig.data if t.name == "run")
-    assert list(zip(dots.x, dots.y, strict=True)) == [("0", 0.2), ("0", 0.4), ("10", 0.5), ("10", 0.7), ("5", 0.4), ("5", 0.2)]
+    assert list(zip(dots.x, dots.y, strict=True)) == [
+        ("0", 0.2),
+        ("0", 0.4),
+        ("10", 0.5),
+        ("10", 0.7),
+        ("5", 0.4),
+        ("5", 0.2),
+    ]
     assert fig.layout.meta["title"] == "MAP@R over T: highest 0.6 at 10, lowest 0.3 at 0"
     assert list(fig.layout.xaxis.categoryarray) == ["0", "10", "5"]
-    assert [shape.x0 for shape in fig.layout.shapes] == ["10", "10"]
+    assert [shape.x0 for shape in fig.layout.shapes] == [1, 1]  # its place on the axis of words
 
 
 def test_published_figures_stand_beside_on_their_own_axis_and_say_so() -> None:
@@ -33,6 +45,11 @@ def test_published_figures_stand_beside_on_their_own_axis_and_say_so() -> None:
     assert list(trace.x) == ["0", "10"] and list(trace.y) == [78.8, 79.8] and trace.yaxis == "y2"
     assert fig.layout.annotations[1].text == "<b>published: SOP, R@1</b>"
     assert fig.layout.meta["title"].endswith("; published: highest 79.8 at 10, lowest 78.8 at 0")
+
+
+def test_a_default_that_no_run_has_is_named() -> None:
+    with pytest.raises(LabError, match="default"):
+        setting_effect(ROWS, setting="T", default=20)
 
 
 def test_words_are_values_too_and_cannot_act_as_markup() -> None:
