@@ -231,11 +231,11 @@ class Playground(Panel):
 
     def _look(self) -> tuple[bool, bool]:
         """Draw if there is something new; whether it was drawn, and whether more will come."""
-        more = self.session.state == "playing" or not self.session.settle(0)
         new = self.session.version != self._drawn[0]
         if new:
             self.refresh()
-        return new, more or new
+        resting = self.session.state != "playing" and self.session.settle(0)
+        return new, not resting or self.session.version != self._drawn[0]
 
     def close(self) -> None:
         """Stop the session and free the panel's widgets."""

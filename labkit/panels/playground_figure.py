@@ -73,6 +73,8 @@ class LiveFigure:
         for row in range(1, 6):
             fig.update_xaxes(matches=None if row == 5 else "x6", showticklabels=row == 5, row=row, col=2)
         fig.update_xaxes(title_text="step", row=5, col=2)
+        fig.update_xaxes(automargin=False)  # costs the page a second pass over the whole picture at every frame
+        fig.update_yaxes(automargin=False)
         fig.update_yaxes(range=[0, 1], showticklabels=False, showgrid=False, ticks="", fixedrange=True, row=1, col=2)
         for row, (key, label, logarithmic) in enumerate(CURVES, start=2):
             fig.update_yaxes(title_text=label, title_font_size=12, tickfont_size=11, nticks=5, row=row, col=2)
@@ -97,7 +99,7 @@ class LiveFigure:
         if snapshot.thumbnails is not None:
             pictures = braille(grey_images("thumbnails", snapshot.thumbnails, len(self._labels)))
         nowhere = np.zeros((len(self._labels), 2))
-        samples = marks.sample_traces(nowhere, self._labels, self._classes, self._names, pictures, many=0)
+        samples = marks.sample_traces(nowhere, self._labels, self._classes, self._names, pictures)
         first = snapshot.stored[0].proxies
         own = None if first is None else np.zeros((*first.shape[:2], 2))
         line = {"color": RUN_COLORS[1], "width": 2}

@@ -9,34 +9,38 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-TICK = 0.1  # seconds between two looks: ten frames a second at most
-UNSEEN = 8  # frames that the page has not acknowledged, after which only one in `PATIENT` seconds is sent
-PATIENT = 2.0
+TICK = 0.1  # seconds between two frames at least: ten a second at most
+WAIT = 0.02  # seconds between two looks whether the page has drawn the last frame, which leaves it time for its user
+PATIENT = 2.0  # seconds after which a page that does not answer, e.g. a closed one, is sent the next frame all the same
 
 
 class Watch:
     """Looks again and again, until there is nothing more to see.
 
     The task runs in the event loop of whoever wakes it: a cell's, or, where the kernel has subshells, that of the thread
-    that serves the page's widgets. A page that cannot keep up, or is closed, gets a frame now and then, so that none pile up.
+    that serves the page's widgets. No frame is sent before the page has drawn the last one, so that none pile up.
 
     Parameters
     ----------
     figure : the FigureWidget that is drawn into; its page acknowledges every frame.
     look : draws if there is something new, and says (whether it drew, whether more will come).
+
+    Attributes
+    ----------
+    frames : how many were sent.
     """
 
     def __init__(self, figure: Any, look: Callable[[], tuple[bool, bool]]) -> None:
         self._look = look
         self._lock = threading.Lock()
         self._task: tuple[asyncio.AbstractEventLoop, asyncio.Task[None]] | None = None
-        self._sent = self._acknowledged = 0
-        self._sent_at = 0.0
+        self.frames = 0
+        self._sent_at, self._waiting = 0.0, False
         figure.observe(self._hear, names="_js2py_traceDeltas")
 
     def _hear(self, change: Any) -> None:
         if change["new"]:
-            self._acknowledged = self._sent
+            self._waiting = False
 
     def wake(self) -> None:
         """Begin to look, if nobody does yet; without an event loop (no kernel) nobody will."""
@@ -60,11 +64,10 @@ class Watch:
     async def _watch(self) -> None:
         more = True
         while more:
-            await asyncio.sleep(TICK)
-            behind = self._sent - self._acknowledged > UNSEEN
-            if behind and time.monotonic() - self._sent_at < PATIENT:
+            await asyncio.sleep(WAIT)
+            if time.monotonic() - self._sent_at < (PATIENT if self._waiting else TICK):
                 continue
             drew, more = self._look()
             if drew:
-                self._sent += 1
-                self._sent_at = time.monotonic()
+                self.frames += 1
+                self._sent_at, self._waiting = time.monotonic(), True

@@ -38,13 +38,9 @@ def sample_traces(
     *,
     size: float = 6,
     legend: bool = True,
-    many: int = MANY,
 ) -> list[Any]:
-    """One trace per class of three-armed marks for (n, 2) points; `customdata` holds each sample's row.
-
-    More than `many` points are drawn by WebGL.
-    """
-    kind = go.Scattergl if len(xy) > many else go.Scatter
+    """One trace per class of three-armed marks for (n, 2) points; `customdata` holds each sample's row."""
+    kind = go.Scattergl if len(xy) > MANY else go.Scatter
     traces = []
     for index, (c, name) in enumerate(zip(classes, names, strict=True)):
         rows = np.flatnonzero(labels == c)

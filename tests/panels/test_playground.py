@@ -112,7 +112,9 @@ def test_the_timeline_goes_back_while_the_run_goes_on(make):
     stored = panel.recording()
     rows = stored.labels == 3
     np.testing.assert_allclose(traces(panel, "3")[0].x, stored.embeddings[2][rows, 0], atol=5e-4)
-    assert "stored snapshot" in panel.transport.status.value and f"step {stored.steps[2]}" in panel.transport.status.value
+    assert (
+        "stored snapshot" in panel.transport.status.value and f"step {stored.steps[2]}" in panel.transport.status.value
+    )
     go(panel, 10)
     assert panel.transport.timeline.value == 2  # stays where it was put
     np.testing.assert_allclose(traces(panel, "3")[0].x, stored.embeddings[2][rows, 0], atol=5e-4)
@@ -245,7 +247,11 @@ class Mine(ContrastiveLoss):
         self.push = 1.0
 
 
-@pytest.mark.parametrize("given", [Mine, Mine(), lambda: Mine(), {"mine": Mine, "again": Mine()}], ids=["class", "module", "function", "dict"])
+@pytest.mark.parametrize(
+    "given",
+    [Mine, Mine(), lambda: Mine(), {"mine": Mine, "again": Mine()}],
+    ids=["class", "module", "function", "dict"],
+)
 def test_a_loss_of_ones_own_is_in_the_menu_and_in_use(make, given):
     panel = make(loss=given)
     name = panel.controls.cold["loss.name"].value
@@ -363,7 +369,11 @@ def test_a_state_is_loaded_again(make):
     other.sharing._do(other.sharing._load)
     other.run_pending()
     assert other.session.snapshot.settings == panel.session.snapshot.settings
-    for broken, message in (("{", "JSON"), ("[1]", "a JSON object"), ('{"settings": {"sed": 1}}', "Did you mean 'seed'")):
+    for broken, message in (
+        ("{", "JSON"),
+        ("[1]", "a JSON object"),
+        ('{"settings": {"sed": 1}}', "Did you mean 'seed'"),
+    ):
         other.sharing.text.value = broken
         other.sharing._do(other.sharing._load)
         assert message.split()[-1].strip("'") in other.message.value
@@ -443,20 +453,29 @@ def test_drawing_goes_on_in_an_event_loop_until_the_run_rests(make):
 
 def test_a_page_that_does_not_answer_gets_few_frames(make, monkeypatch):
     panel = make(threaded=True)
-    monkeypatch.setattr("labkit.panels.watching.TICK", 0.001)
+    monkeypatch.setattr("labkit.panels.watching.TICK", 0.0)
+    monkeypatch.setattr("labkit.panels.watching.PATIENT", 1000.0)
     panel.session._conductor._frame_seconds = 0.0
-    drawn = []
-    look = panel._watch._look
-    panel._watch._look = lambda: drawn.append(look()[0]) or (drawn[-1], True)
+
+    async def until(true):
+        for _ in range(1000):
+            if true():
+                return
+            await asyncio.sleep(0.01)
+        raise AssertionError
 
     async def watch():
         panel.play()
-        await asyncio.sleep(1.0)
+        await until(lambda: panel._watch.frames == 1)
+        at = panel.session.snapshot.step
+        await until(lambda: panel.session.snapshot.step > at + 10)
+        assert panel._watch.frames == 1  # the first was never acknowledged
+        panel.figure._js2py_traceDeltas = {"trace_deltas": [], "trace_edit_id": 1}
+        await until(lambda: panel._watch.frames == 2)
         panel.pause()
         panel._watch.stop()
 
     asyncio.run(watch())
-    assert 1 <= sum(drawn) <= 10
 
 
 def test_torch_is_given_back_its_threads(make):

@@ -1,0 +1,202 @@
+"""The playground in JupyterLab: every control used as a user would, and what that does to run and picture."""
+
+from __future__ import annotations
+
+import time
+
+SETTINGS = """{"data.source": "digits-8x8", "sample_size": 100, "evaluate_every": 10, "data.samples_per_class": 4,
+    "projections.pool_size": 8}"""
+IMPORT = f"from labkit.panels import Playground\nsmall = {SETTINGS}"
+
+
+def opened(open_notebook, *cells):
+    book = open_notebook(IMPORT, *cells)
+    book.run()
+    book.until_drawn()
+    return book
+
+
+def press(book, label, key, times=1):
+    """Focus a slider by its label and press a key, as a user without a mouse does."""
+    handle = book.page.locator(".widget-slider", has=book.page.locator(".widget-label", has_text=label)).locator(".noUi-handle")
+    handle.first.focus()
+    for _ in range(times):
+        book.page.keyboard.press(key)
+
+
+def choose(book, label, option):
+    """Pick an entry of a menu by its label."""
+    menu = book.page.locator(".widget-dropdown", has=book.page.locator(".widget-label", has_text=label))
+    menu.locator("select").first.select_option(label=option)
+
+
+def drawn_trace(book, name, figure=0):
+    return next(trace for trace in book.drawn()[figure]["data"] if trace["name"] == name)
+
+
+def agrees(book, panel="panel"):
+    """Whether the page shows what the kernel's figure holds, in every trace."""
+    mine = book.value(f"[[round(float(v), 3) for v in (t.x if t.x is not None else ())] for t in {panel}.figure.data]")
+    index = book.value("[p for p in ('panel', 'other') if p in globals()]").index(panel)
+    theirs = [[round(v, 3) for v in trace["x"] or [] if v is not None] for trace in book.drawn()[index]["data"]]
+    return all(abs(a - b) < 2e-3 for x, y in zip(mine, theirs, strict=True) for a, b in zip(x, y, strict=False))
+
+
+def until_agrees(book, panel="panel"):
+    deadline = time.monotonic() + 20
+    while not agrees(book, panel):
+        assert time.monotonic() < deadline, "the page does not show what the kernel's figure holds"
+        book.page.wait_for_timeout(100)
+
+
+def test_play_change_scrub_and_export(open_notebook, tmp_path):
+    book = opened(open_notebook, 'panel = Playground("collapse", **small)\npanel')
+    assert book.value("panel.session.snapshot.step") == 0 and agrees(book)
+    # play, pause, step, next problem
+    book.click("Play")
+    book.until("panel.session.snapshot.step >= 30")
+    book.click("Pause")
+    book.until("panel.session.state == 'paused'")
+    at = book.value("panel.session.snapshot.step")
+    book.click("25 steps")
+    book.until(f"panel.session.snapshot.step == {at + 25}")
+    book.page.locator("button.jupyter-button", has_text="Step").filter(has_not_text="25").first.click()
+    book.until(f"panel.session.snapshot.step == {at + 26}")
+    book.click("Next problem")
+    book.until("panel.session.snapshot.problem() == 2")
+    book.until("panel.session.settle(0)")
+    until_agrees(book)
+    assert len(drawn_trace(book, "chosen by K-Center")["x"]) == 40
+    # every control that acts at once, by keyboard, while it trains
+    book.click("Play")
+    moved = {
+        "Learning rate": "optimizer.learning_rate", "λ, pull back": "projections.projection_weight",
+        "Pool size": "projections.pool_size", "Positive margin": "loss.options.pos_margin",
+        "Negative margin": "loss.options.neg_margin",
+    }  # fmt: skip
+    for label, setting in moved.items():
+        press(book, label, "ArrowRight")
+        book.until(f"any(e.get('setting') == {setting!r} for e in panel.session.snapshot.events)")
+    choose(book, "Selection", "random")
+    book.until("panel.session.snapshot.settings.projections.selection == 'random'")
+    assert book.value("panel.session.state") == "playing"
+    book.click("Pause")
+    book.until("panel.session.settle(0) and panel._drawn[0] == panel.session.version")
+    shapes = book.page.evaluate("() => document.querySelector('.js-plotly-plot')._fullLayout.shapes.filter(s => s.line.dash === 'dash').length")
+    assert shapes >= 2
+    # back in time
+    book.page.locator(".widget-slider", has_text="Snapshot").locator(".noUi-handle").first.focus()
+    book.page.keyboard.press("Home")
+    book.until("panel._at == 0")
+    until_agrees(book)
+    assert "stored snapshot" in book.page.inner_text(".jp-OutputArea-output")
+    book.click("Newest")
+    book.until("panel._at is None")
+    # hover shows the picture in braille
+    x, y = book.pixel(0, 0)
+    book.page.mouse.move(x - 4, y)
+    book.page.mouse.move(x, y)
+    book.page.wait_for_selector(".hoverlayer .hovertext", timeout=10_000)
+    assert "class" in book.page.inner_text(".hoverlayer .hovertext")
+    book.screenshot("playground")
+    # export, save, code
+    book.page.get_by_text("Save, share, code").click()
+    book.page.locator("button.jupyter-button", has_text="Export page").wait_for()
+    book.click("Export page")
+    book.until("__import__('os').path.exists('playground.html')")
+    book.click("Save recording")
+    book.until("__import__('os').path.exists('playground.npz')")
+    book.click("Copy as code")
+    book.until("panel.sharing.text.value.startswith('from labkit.training')")
+    # begin again, and a control that restarts
+    book.click("Reset")
+    book.until("panel.session.snapshot.step == 0 and panel.session.snapshot.run == 2")
+    choose(book, "Loss", "Triplet")
+    book.until("panel.session.snapshot.run == 3 and 'margin' in panel.session.snapshot.options")
+    book.page.locator(".widget-label", has_text="Margin").wait_for()
+    book.click("Stop")
+    book.until("panel.session.state == 'stopped'")
+    assert book.value("panel.message.value") == ""
+    assert book.save() < 2_000_000
+    assert book.complaints == []
+
+
+def test_two_panels_one_shown_twice_and_a_cell_that_runs_again(open_notebook):
+    book = opened(
+        open_notebook, 'panel = Playground("ccp", **small)\npanel', 'other = Playground("collapse", seed=1, **small)\nother', "other"
+    )
+    book.until_drawn(3)
+    for name in ("panel", "other"):
+        book.execute(f"{name}.step(20)")
+    book.until("panel.session.snapshot.step == 20 and other.session.snapshot.step == 20")
+    book.execute("panel.refresh(); other.refresh()")
+    book.page.wait_for_timeout(500)
+    until_agrees(book), until_agrees(book, "other")
+    first, second, third = (figure["data"][0]["x"] for figure in book.drawn())
+    assert second == third != first
+    book.execute("former, thread = panel, panel.session._thread\nformer.play()")
+    book.rerun(1)
+    book.until("panel is not former and former.session.state == 'stopped' and not thread.is_alive()")
+    assert book.value("other.session.snapshot.step") == 20
+    assert book.complaints == []
+
+
+def test_an_interrupt_a_busy_cell_and_a_page_that_comes_back(open_notebook):
+    book = opened(open_notebook, 'panel = Playground("ccp", **small)\npanel')
+    book.save()
+    book.click("Play")
+    book.until("panel.session.snapshot.step >= 10")
+    book.lab.ask(f"/api/kernels/{kernel_id(book)}/interrupt", "POST")
+    at = book.value("panel.session.snapshot.step")
+    book.until(f"panel.session.snapshot.step > {at + 5}")
+    book.click("Pause")
+    book.until("panel.session.state == 'paused'")
+    book.click("Play")
+    book.until("panel.session.state == 'playing'")
+    # the tab is closed and opened again while it trains
+    book.page.goto("about:blank")
+    at = book.value("panel.session.snapshot.step")
+    book.until(f"panel.session.snapshot.step > {at + 10}")
+    book.page.goto(f"{book.lab.url}/doc/tree/{book.file}?token={book.lab.token}")
+    book.until_drawn()
+    book.click("Pause")
+    book.until("panel.session.state == 'paused' and panel._drawn[0] == panel.session.version")
+    until_agrees(book)
+
+
+def kernel_id(book):
+    return next(s["kernel"]["id"] for s in book.lab.ask("/api/sessions") if s["path"] == book.file)
+
+
+def test_a_loss_that_turns_nan_offers_the_way_back(open_notebook):
+    book = opened(open_notebook, 'panel = Playground("ccp", **small)\npanel')
+    book.execute("panel.step(15)")
+    book.until("panel.session.snapshot.step == 15")
+    book.execute("panel.change('optimizer.learning_rate', 1e29)")
+    book.click("Play")
+    book.until("panel.session.state == 'failed'")
+    alert = book.page.locator('[role="alert"]', has_text="Moved last: learning rate")
+    alert.wait_for(timeout=10_000)
+    book.screenshot("playground_failed")
+    book.click("Go back")
+    book.until("panel.session.state == 'paused' and panel.session.snapshot.step == 15")
+    alert.wait_for(state="detached", timeout=10_000)
+    assert book.complaints == []
+
+
+def test_all_of_it_without_a_mouse(open_notebook):
+    """Tab reaches the buttons in order, Space presses them."""
+    book = opened(open_notebook, 'panel = Playground("ccp", **small)\npanel')
+    book.page.locator("button.jupyter-button", has_text="Play").first.focus()
+    book.page.keyboard.press("Space")
+    book.until("panel.session.snapshot.step >= 3")
+    book.page.keyboard.press("Tab")
+    assert book.page.evaluate("() => document.activeElement.textContent") == "Pause"
+    book.page.keyboard.press("Space")
+    book.until("panel.session.state == 'paused'")
+    for said in ("Step", "25 steps", "Next problem", "Reset", "Stop"):
+        book.page.keyboard.press("Tab")
+        assert book.page.evaluate("() => document.activeElement.textContent") == said
+    unnamed = """() => [...document.querySelectorAll(".jp-OutputArea-output button, .jp-OutputArea-output select, .jp-OutputArea-output input")]
+        .filter((e) => e.offsetParent && !(e.textContent.trim() || e.title || e.labels?.length || e.ariaLabel || e.placeholder)).length"""
+    assert book.page.evaluate(unnamed) == 0
