@@ -58,7 +58,7 @@ def poc(
 
 @app.command()
 def train(
-    preset: Annotated[str, typer.Argument(help="Name of a preset; a wrong one lists them all.")],
+    preset: Annotated[str, typer.Argument(help="Name of a preset; `labkit presets` lists them.")],
     set_: Annotated[
         list[str] | None, typer.Option("--set", metavar="A.B=V", help="Change a setting; repeatable.")
     ] = None,
@@ -99,6 +99,16 @@ def _train_all_folds(experiment: Experiment, folder: Path, resume: bool, device:
         typer.echo(f"\nInterrupted. The same command with --resume goes on; what was recorded is in {folder}", err=True)
         raise typer.Exit(INTERRUPTED) from None
     typer.echo(f"On the test classes, in per cent:\n{table(figures)}\nRuns: {folder}")
+
+
+@app.command()
+def presets(words: Annotated[list[str] | None, typer.Argument(help="Only names that hold all of these.")] = None) -> None:
+    """Names of the experiments that `labkit train` knows."""
+    from labkit.training import Experiment
+
+    for name in Experiment.presets():
+        if all(word in name for word in words or []):
+            typer.echo(name)
 
 
 @app.command()

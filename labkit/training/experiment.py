@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import difflib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -85,7 +86,10 @@ class Experiment:
         """The experiment of that name, with changes: a field's name, or `section.field` for one inside a section."""
         from labkit.training.presets import PRESETS
 
-        check_choice("preset", name, PRESETS)
+        if name not in PRESETS:
+            near = difflib.get_close_matches(str(name), PRESETS, n=3, cutoff=0.4)
+            hint = f"Did you mean {' or '.join(map(repr, near))}?" if near else ""
+            raise LabError("preset", f"one of the {len(PRESETS)} that `labkit presets` lists", repr(name), hint)
         return PRESETS[name]().replace(**changes)
 
     def replace(self, **changes: Any) -> Experiment:
