@@ -12,8 +12,15 @@ from labkit.panels.common import Figure, Panel, button, on_value, reports_errors
 from labkit.panels.explored import Explored, Selection
 from labkit.panels.explorer_controls import HELP, ExplorerControls
 from labkit.plots.embedding_map import evenly_per_class
-from labkit.plots.explorer_traces import TRACES, blank_traces, neighbour_updates, number_notes, sample_updates
-from labkit.plots.neighbourhood import nearest_to, neighbour_gallery, picture_tag, selection_gallery
+from labkit.plots.explorer_traces import (
+    TRACES,
+    blank_traces,
+    explorer_notice,
+    neighbour_updates,
+    number_notes,
+    sample_updates,
+)
+from labkit.plots.neighbourhood import framed, nearest_to, neighbour_gallery, selection_gallery
 from labkit.plots.palette import present
 from labkit.plots.projections import MOST_SAMPLES, Projection, project
 from labkit.plots.reading import Floats, Ints
@@ -62,7 +69,7 @@ class EmbeddingExplorer(Panel):
         samples.on_selection(lambda _, points, __: self._lassoed(points.point_inds))
         samples.on_deselect(lambda *_: self._lassoed(()))
         self._outlined, self._expects_nothing = False, False
-        self._busy = False
+        self._busy, self._sent = False, (b"", None)
         self.controls = ExplorerControls(self._data, neighbours)
         self._connect()
         self._lay_out()
@@ -108,7 +115,7 @@ class EmbeddingExplorer(Panel):
         if method not in self._layouts:
             if method in ("umap", "tsne"):
                 self.say_notice("The layout is being computed; the kernel is busy until it is done, up to a minute.")
-            rows = evenly_per_class(data.codes, MOST_SAMPLES)
+            rows = data.drawn if method in ("raw", "pca") else evenly_per_class(data.codes, MOST_SAMPLES)
             self._layouts[method] = project(data.x, method, rows, seed=self._seed)
         layout = self.projection
         self._busy = True
@@ -133,34 +140,29 @@ class EmbeddingExplorer(Panel):
         """Bring the picture to the present snapshot and filters; what is selected or clicked stays so."""
         if self._busy:
             return
-        data, layout = self._data, self.projection
+        data, layout, c = self._data, self.projection, self.controls
         wrong = data.misread(self.snapshot)
-        inside = np.isin(data.codes[layout.rows], self.controls.show.value)
-        if self.controls.errors_only.value:
+        inside = np.isin(data.codes[layout.rows], c.show.value)
+        if c.errors_only.value:
             inside &= wrong[layout.rows]
         self.shown: Ints = layout.rows[inside]
         updates = sample_updates(
             self._positions(self.shown), data.codes[self.shown], self.shown, data.names, wrong[self.shown],
-            highlight=self.controls.highlight.value, errors=not self.controls.errors_only.value,
+            highlight=c.highlight.value, errors=not c.errors_only.value,
         )  # fmt: skip
-        self._put(updates | self._neighbour_updates())
-        places = self._positions(layout.rows), data.codes[layout.rows]
-        self.figure.layout.annotations = number_notes(*places, np.array(self.controls.show.value, int), data.names)
-        self._mark_selection()
+        if self._sent == (look := (self.shown.tobytes(), c.highlight.value)):
+            del updates["samples"]["text"], updates["samples"]["marker"]  # as they were: scrubbing sends positions only
+        self._sent = look
         when = f"step {data.steps[self.snapshot]:,}" if data.steps else f"snapshot {self.snapshot + 1} of {len(data.x)}"
-        self.controls.when.value = when
-        self.figure.layout.title.text = f"<b>{when}: {wrong.mean():.1%} misread</b>"
-        self.say_notice(self._notice(wrong))
-
-    def _notice(self, wrong: Any) -> str:
-        data, drawn = self._data, self.projection.rows
-        text = f"{wrong.mean():.1%} of the {len(wrong):,} samples have a nearest neighbour of another class (crosses)."
-        rates = [(wrong[data.codes == c].mean(), name) for c, name in enumerate(data.names)]
-        if len(rates) > 1 and wrong.any():
-            text += f" Most of all class {max(rates)[1]}, {max(rates)[0]:.1%}; least class {min(rates)[1]}, {min(rates)[0]:.1%}."
-        if len(self.shown) < len(drawn):
-            text += f" {len(self.shown):,} of {len(drawn):,} drawn samples pass the filters."
-        return f"{text} {self.projection.note}".strip()
+        places = self._positions(layout.rows), data.codes[layout.rows]
+        share = wrong[layout.rows]
+        with self.figure.batch_update():
+            self._put(updates | self._neighbour_updates())
+            self.figure.layout.annotations = number_notes(*places, np.array(c.show.value, int), data.names)
+            self.figure.layout.title.text = f"<b>{when}: {share.mean():.1%} misread</b>"
+        self._mark_selection()
+        c.when.value = when
+        self.say_notice(explorer_notice(share, places[1], data.names, len(self.shown), layout.note))
 
     def _positions(self, rows: Ints) -> Floats:
         """Where samples lie now (m, 2); NaN for those that the layout leaves out."""
@@ -178,9 +180,7 @@ class EmbeddingExplorer(Panel):
             i = int(self.shown[places[0]])
             words = f"class {self._data.names[self._data.codes[i]]}, sample {i}"
             picture = None if self._data.images is None else self._data.images[i]
-            self.controls.hovered.value = picture_tag(picture, words, size=112) + (
-                f"<div>{words}</div>" if picture is not None else ""
-            )
+            self.controls.hovered.value = framed(picture, words, None, size=112)
 
     def _clicked(self, places: Sequence[int]) -> None:
         if places and places[0] < len(self.shown):

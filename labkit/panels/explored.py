@@ -10,12 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labkit.errors import LabError
+from labkit.plots.embedding_map import evenly_per_class
 from labkit.plots.neighbourhood import misread
 from labkit.plots.reading import Floats, Ints, RecordingLike, check_recording, float_array, label_array, names_of
 from labkit.plots.thumbnails import any_images
 
 if TYPE_CHECKING:
     import pandas as pd
+
+MOST_DRAWN = 5000
 
 
 class Explored:
@@ -24,7 +27,8 @@ class Explored:
     Attributes
     ----------
     x : (T, n, D). steps : (T,) or None where the source is no recording. codes : (n,) class indices. labels : (n,) as given.
-    names : of each class. images : (n, h, w) or (n, h, w, 3), or None.
+    names : of each class. images : (n, h, w) or (n, h, w, 3), or None. drawn : rows of at most 5,000 samples, evenly per
+    class, that a picture can hold.
     """
 
     def __init__(self, source: Any, labels: Any, images: Any, class_names: Sequence[str] | None) -> None:
@@ -48,12 +52,13 @@ class Explored:
         self.codes: Ints = codes.reshape(-1).astype(np.int64)
         self.names = names_of(classes, class_names)
         self.images = None if images is None else any_images("images", images, len(self.labels))
+        self.drawn = evenly_per_class(self.codes, MOST_DRAWN)
         self._misread: dict[int, NDArray[np.bool_]] = {}
 
     def misread(self, snapshot: int) -> NDArray[np.bool_]:
-        """(n,) whether the nearest other sample is of another class, in all D dimensions of a snapshot."""
+        """(n,) whether the nearest other sample is of another class, in all D dimensions; only of those drawn."""
         if snapshot not in self._misread:
-            self._misread[snapshot] = misread(self.x[snapshot], self.codes)
+            self._misread[snapshot] = misread(self.x[snapshot], self.codes, self.drawn)
         return self._misread[snapshot]
 
 

@@ -89,6 +89,18 @@ def number_notes(xy: Floats, labels: Ints, classes: Ints, names: list[str]) -> l
     ]  # fmt: skip
 
 
+def explorer_notice(wrong: NDArray[np.bool_], labels: Ints, names: list[str], shown: int, note: str) -> str:
+    """How many of the drawn samples are misread, of which class most, and how many pass the filters."""
+    text = f"{wrong.mean():.1%} of the {len(wrong):,} drawn samples have a nearest neighbour of another class (crosses)"
+    rates = [(float(wrong[labels == c].mean()), names[c]) for c in np.unique(labels)]
+    if len(rates) > 1 and wrong.any():
+        (most, worst), (least, best) = max(rates), min(rates)
+        text += f": most often class {worst}, {most:.1%}, least often class {best}, {least:.1%}"
+    if shown < len(wrong):
+        text += f". {shown:,} of {len(wrong):,} pass the filters"
+    return f"{text}. {note}".strip()
+
+
 def neighbour_updates(anchor: Floats | None, others: Floats, right: NDArray[np.bool_]) -> dict[str, dict[str, Any]]:
     """The clicked sample (2,), its neighbours in sight (k, 2) and which of them are right; None: nothing is clicked."""
     if anchor is None:

@@ -25,14 +25,19 @@ def nearest_to(embeddings: Floats, row: int, k: int) -> tuple[Ints, Floats]:
     return order, distance[order]
 
 
-def misread(embeddings: Floats, labels: Ints) -> NDArray[np.bool_]:
-    """(n,) whether a sample's nearest other sample is of another class: the errors that P@1 counts. n >= 2."""
+def misread(embeddings: Floats, labels: Ints, asked: Ints | None = None) -> NDArray[np.bool_]:
+    """(n,) whether a sample's nearest other sample is of another class: the errors that P@1 counts. n >= 2.
+
+    asked : rows of the samples that are looked at, among all; False for the others. None: all.
+    """
     rows = np.ascontiguousarray(embeddings, dtype=np.float32)
     search = NeighbourSearch(rows, rows, exclude_self=True)
-    nearest = np.concatenate(
-        [search.nearest(part, 1)[:, 0] for part in np.array_split(np.arange(len(rows)), 1 + len(rows) // 512)]
-    )
-    wrong: NDArray[np.bool_] = labels[nearest] != labels
+    todo = np.arange(len(rows)) if asked is None else asked
+    step = max(1, (1 << 20) // len(rows))
+    wrong = np.zeros(len(rows), dtype=np.bool_)
+    for begin in range(0, len(todo), step):
+        part = todo[begin : begin + step]
+        wrong[part] = labels[search.nearest(part, 1)[:, 0]] != labels[part]
     return wrong
 
 

@@ -44,8 +44,8 @@ def project(embeddings: Floats, method: str, rows: Ints | None = None, *, seed: 
 
     Parameters
     ----------
-    embeddings : (T, n, D). method : one of "raw", "pca", "umap", "tsne". rows : samples that umap and t-SNE lay out;
-        None: the first 500. seed : of umap and t-SNE.
+    embeddings : (T, n, D). method : one of "raw", "pca", "umap", "tsne". rows : samples to lay out; None: all, for umap
+        and t-SNE the first 500. seed : of umap and t-SNE.
 
     Raises
     ------
@@ -53,18 +53,19 @@ def project(embeddings: Floats, method: str, rows: Ints | None = None, *, seed: 
     """
     x = float_array("embeddings", embeddings, "T, n, D")
     check_choice("method", method, METHODS)
-    snapshots, everyone = np.arange(len(x)), np.arange(x.shape[1])
+    snapshots = np.arange(len(x))
+    chosen = np.arange(x.shape[1]) if rows is None else np.asarray(rows)
     if method == "raw":
         if x.shape[2] != 2:
             raise LabError("method", '"pca", "umap" or "tsne" for embeddings of another width than 2', '"raw"')
-        return Projection(x.astype(np.float32), snapshots, everyone, "", ("coordinate 1", "coordinate 2"))
+        return Projection(x[:, chosen].astype(np.float32), snapshots, chosen, "", ("coordinate 1", "coordinate 2"))
     if method == "pca":
         plane = Plane.of(x[-1])
         axes = (
             ("principal component 1", "principal component 2") if plane.projected else ("coordinate 1", "coordinate 2")
         )
-        return Projection(plane(x).astype(np.float32), snapshots, everyone, plane.note, axes)
-    chosen = everyone[:MOST_SAMPLES] if rows is None else np.asarray(rows)
+        return Projection(plane(x[:, chosen]).astype(np.float32), snapshots, chosen, plane.note, axes)
+    chosen = chosen[:MOST_SAMPLES] if rows is None else chosen
     if len(chosen) < _FEWEST:
         raise LabError("embeddings", f"at least {_FEWEST} samples for {method}", len(chosen))
     kept = np.unique(np.linspace(0, len(x) - 1, min(len(x), MOST_SNAPSHOTS)).round().astype(int))

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+NOTEBOOKS = Path(__file__).resolve().parents[2] / "notebooks"
 LOAD = "from labkit.training import load_shipped\nccp = load_shipped('mnist-2d-ccp-seed0')"
 STAR, PICKS, BEST, NOW = 13, 14, 18, 20  # places of traces
 
@@ -130,4 +133,14 @@ def test_a_notebook_with_all_panels_is_small_and_a_cell_run_again_replaces_its_p
     book.rerun(1)
     book.until("panel is not first and first.comm is None and explorer.comm is not None")
     book.page.wait_for_function("document.querySelectorAll('.js-plotly-plot').length === 3")
+    assert book.complaints == []
+
+
+def test_notebook_03_opens_with_its_stepper(open_notebook):
+    book = open_notebook(notebook=NOTEBOOKS / "03_k_center_and_covering_radius.ipynb")
+    book.run()
+    book.until_drawn(2)
+    book.click("Next")
+    book.until("stepper.step == 1")
+    assert book.save() < 2_000_000
     assert book.complaints == []

@@ -111,7 +111,7 @@ def test_filters(panel, recording):
     panel.controls.errors_only.value = True
     wrong = misread(recording.embeddings[2], recording.labels)
     assert panel.shown.tolist() == np.flatnonzero(wrong).tolist() and wrong.any()
-    assert f"{wrong.sum():,} of 120 drawn samples pass" in panel.notice.value
+    assert f"{wrong.sum():,} of 120 pass the filters" in panel.notice.value
     panel.controls.highlight.value = int(recording.labels[panel.shown[0]])
     assert len(set(panel.figure.data[TRACES["samples"]].marker.opacity)) == 2
     panel.controls.show.value = []
@@ -139,6 +139,26 @@ def test_layouts_are_computed_once_and_leave_samples_out(panel, monkeypatch):
     left_out = int(np.setdiff1d(np.arange(120), panel.shown)[0])
     panel.controls.anchor.value = left_out  # its neighbours are shown, its place is nowhere
     assert np.isnan(panel.figure.data[TRACES["anchor"]].x[0]) and f"Sample {left_out}" in panel.controls.gallery.value
+
+
+def test_large_sets_are_drawn_in_part_and_searched_whole(monkeypatch):
+    monkeypatch.setattr("labkit.panels.explored.MOST_DRAWN", 30)
+    recording = make_recording(2)
+    panel = EmbeddingExplorer(recording)
+    panel.controls.timeline.value = 2
+    assert len(panel.shown) == 30 == points(panel, "samples")
+    wrong = misread(recording.embeddings[2], recording.labels)[panel.shown]
+    assert points(panel, "misread") == wrong.sum() and f"{wrong.mean():.1%} of the 30 drawn" in panel.notice.value
+    panel.close()
+
+
+def test_scrubbing_sends_positions_only(panel):
+    sent = []
+    panel.figure._send_update_msg = lambda **message: sent.append(set(message["restyle_data"]))
+    panel.controls.timeline.value = 3
+    panel.controls.highlight.value = 2
+    assert "x" in sent[0] and not {"text", "marker.color", "marker.opacity"} & sent[0]
+    assert "marker.opacity" in set().union(*sent[1:])
 
 
 def test_plain_embeddings_with_colour_pictures_and_names():

@@ -42,6 +42,8 @@ def test_misread_samples_have_a_nearest_neighbour_of_another_class(n):
         distance[i] = np.inf
         by_hand.append(y[distance.argmin()] != y[i])
     assert misread(x, y).tolist() == by_hand and 0 < sum(by_hand) < n
+    asked = np.arange(0, n, 3)
+    assert misread(x, y, asked).tolist() == [wrong and i % 3 == 0 for i, wrong in enumerate(by_hand)]
 
 
 def decoded(png):

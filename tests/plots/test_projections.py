@@ -25,6 +25,13 @@ def test_raw_is_the_embedding_itself():
     assert layout.snapshots.tolist() == [0, 1, 2] and layout.rows.tolist() == list(range(36)) and layout.note == ""
 
 
+def test_chosen_rows_of_all():
+    x, _ = film(size=2)
+    for method in ("raw", "pca"):
+        layout = project(x, method, np.array([5, 2]))
+        assert layout.xy == pytest.approx(x[:, [5, 2]].astype(np.float32)) and layout.rows.tolist() == [5, 2]
+
+
 def test_principal_components_are_those_of_the_last_snapshot():
     x, _ = film()
     layout = project(x, "pca")
