@@ -33,7 +33,7 @@ from labkit.training.registry import (
 from labkit.training.run_folder import RunFolder, check_identity, run_identity
 from labkit.training.running_loss import RunningLoss
 
-EARLY_SNAPSHOTS = (1, 2, 4, 8, 16, 32)  # the first steps change most
+EARLY_SNAPSHOTS = (1, 2, 4, 8, 16, 32)  # the first steps change most, where a network starts from nothing
 Callback = Callable[["Trainer", dict[str, float]], None]
 
 
@@ -101,6 +101,7 @@ class Trainer:
         self._identity = run_identity(self.splits, loss)
         if loss is not None:
             self.recorder.events.append({"step": 0, "what": f"loss given by the caller: {loss}"})
+        self._early_snapshots = () if experiment.data.is_photos else EARLY_SNAPSHOTS
         self.steps_done, self.done, self.seconds = 0, False, 0.0
         self._losses = RunningLoss(self.device)
         self.best = BestModel()
@@ -133,7 +134,7 @@ class Trainer:
             last = self.steps_done >= self.experiment.steps
             if self.steps_done % self.experiment.evaluate_every == 0 or last:
                 self._evaluate(last)
-            elif self.steps_done in EARLY_SNAPSHOTS:
+            elif self.steps_done in self._early_snapshots:
                 self.recorder.snapshot(self.steps_done, self.embed(self.sample.images), self.references.current())
             self.seconds += time.perf_counter() - started
 
