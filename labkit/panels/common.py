@@ -7,11 +7,13 @@ import html
 import sys
 import weakref
 from collections.abc import Callable, Iterable
+from copy import deepcopy
 from typing import Any, ParamSpec, TypeVar
 
 import ipywidgets
 import plotly.graph_objects as go
 from plotly.basedatatypes import Undefined
+from plotly.serializers import custom_serializers
 
 from labkit.errors import LabError
 from labkit.plots.palette import FONT
@@ -29,9 +31,20 @@ class Figure(go.FigureWidget):  # type: ignore[misc]
 
     A `batch_update` sends one table of properties by traces. Where a trace does not change a property that another one
     does, the page's copy of the figure loses it: here the table says what the trace has instead.
+
+    A page that is opened again asks for the figure's state, which plotly brings up to date only where the figure itself is
+    displayed, not where it stands in a box: here the state is always the present one.
     """
 
     _esm = str(go.FigureWidget._esm)
+
+    def get_state(self, key: Any = None, drop_defaults: bool = False) -> dict[str, Any]:
+        """The widget's state, with the traces and the layout as they are now where all of it is asked for."""
+        state: dict[str, Any] = super().get_state(key, drop_defaults)
+        if key is None and hasattr(self, "_layout_obj"):
+            now = {"_widget_data": self._data, "_widget_layout": self._layout_obj._props}
+            state |= {name: custom_serializers["to_json"](deepcopy(value), self) for name, value in now.items()}
+        return state
 
     def _build_update_params_from_batch(self) -> Any:
         restyle, relayout, traces = super()._build_update_params_from_batch()

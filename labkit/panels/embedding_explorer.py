@@ -10,7 +10,7 @@ import numpy as np
 
 from labkit.panels.common import Figure, Panel, button, on_value, reports_errors, row
 from labkit.panels.explored import Explored, Selection
-from labkit.panels.explorer_controls import HELP, ExplorerControls
+from labkit.panels.explorer_controls import HELP, HINT, ExplorerControls
 from labkit.plots.embedding_map import evenly_per_class
 from labkit.plots.explorer_traces import (
     TRACES,
@@ -234,7 +234,7 @@ class EmbeddingExplorer(Panel):
     def clear(self) -> None:
         """Let go of what is selected and of the clicked sample."""
         self._chosen, self._clicked_row = np.zeros(0, dtype=np.int64), None
-        self.controls.gallery.value = ""
+        self.controls.gallery.value = HINT
         self._put(self._neighbour_updates())
         self._mark_selection()
 

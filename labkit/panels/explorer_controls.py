@@ -21,6 +21,7 @@ whose nearest neighbour is of another class.</li>
 most 500 samples of five snapshots, tied to each other, so that a sample keeps its place while the timeline moves.</li>
 </ul>
 """
+HINT = "<i>Click a sample to see its neighbours here, or draw around some.</i>"
 
 
 class ExplorerControls:
@@ -51,5 +52,5 @@ class ExplorerControls:
         self.count = ipywidgets.BoundedIntText(
             min(neighbours, last), 1, min(50, last), description="how many", style=wide, layout={"width": "130px"}
         )
-        self.hovered = ipywidgets.HTML(layout={"min_height": "150px"})
-        self.gallery = ipywidgets.HTML(layout={"width": "500px"})
+        self.hovered = ipywidgets.HTML("<i>Point at a sample to see it here.</i>", layout={"min_height": "150px"})
+        self.gallery = ipywidgets.HTML(HINT, layout={"width": "520px"})

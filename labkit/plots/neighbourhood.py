@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labkit.metrics.neighbours import NeighbourSearch
+from labkit.plots.findings import number
 from labkit.plots.palette import legible
 from labkit.plots.reading import Floats, Ints
 from labkit.plots.thumbnails import picture_png
@@ -62,8 +63,8 @@ def framed(image: NDArray[np.uint8] | None, caption: str, right: bool | None, *,
     spoken = {True: "right, ", False: "wrong, ", None: ""}[right]
     words = html.escape(legible(caption))
     return (
-        f'<figure style="margin:2px;display:inline-block;text-align:center;font-size:12px;color:#222">'
-        f'<div style="border:3px {line} {color};padding:1px">{picture_tag(image, spoken + caption, size=size)}</div>'
+        f'<figure style="margin:2px;display:inline-block;vertical-align:top;text-align:center;width:{size + 16}px;font-size:12px;color:#222">'
+        f'<div style="display:inline-block;border:3px {line} {color};padding:1px">{picture_tag(image, spoken + caption, size=size)}</div>'
         f'<figcaption><b style="color:{color}">{mark}</b>{words}</figcaption></figure>'
     )
 
@@ -81,7 +82,7 @@ def neighbour_gallery(
     head = f"<b>Sample {row}, class {html.escape(legible(own))}</b>: {right.sum()} of its {len(neighbours)} nearest are right"
     tiles = [framed(picture[0], f"class {own}", None, size=84)]
     for i, distance, good, image in zip(neighbours, distances, right, picture[1:], strict=True):
-        tiles.append(framed(image, f"{names[labels[i]]} · {distance:.2g}", bool(good)))
+        tiles.append(framed(image, f"{names[labels[i]]} · {number(distance)}", bool(good)))
     return f"<div style='line-height:1.4'>{head}</div><div>{tiles[0]}</div><div>{''.join(tiles[1:])}</div>"
 
 

@@ -72,6 +72,12 @@ class Notebook:
         self.page.evaluate("() => window.jupyterapp.commands.execute('docmanager:save')")
         return (self.lab.root / self.file).stat().st_size
 
+    def leave_and_come_back(self) -> None:
+        """Save, and load the page anew: what a user does who closes the tab while the kernel lives on."""
+        self.save()
+        self.page.reload()
+        self._await_kernel()
+
     # ------------------------------------------------------------ Python in the same kernel
 
     @property

@@ -34,6 +34,18 @@ def test_the_stepper_steps_by_button_and_by_key(open_notebook):
     assert book.complaints == []
 
 
+def test_a_panel_is_as_it_was_when_the_tab_is_opened_again(open_notebook):
+    book = stepper(open_notebook)
+    book.execute("panel.go(3)")
+    book.leave_and_come_back()
+    book.until_drawn()
+    book.page.wait_for_function("document.querySelector('.js-plotly-plot')._fullData[14].x.length === 30")
+    book.click("Next")
+    book.until("panel.step == 4")
+    book.page.wait_for_function("document.querySelector('.js-plotly-plot')._fullData[14].x.length === 40")
+    assert book.complaints == []
+
+
 def test_another_set_and_one_class_alone(open_notebook):
     book = stepper(open_notebook)
     book.page.get_by_label("Class").select_option("7")

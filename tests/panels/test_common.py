@@ -52,6 +52,18 @@ def test_a_batch_says_for_every_trace_what_it_has():
     figure.close()
 
 
+def test_the_state_that_a_page_asks_for_is_the_present_one():
+    figure = common.Figure()
+    figure.add_scatter(x=[1], y=[2])
+    figure.data[0].x = [5]
+    figure.layout.title.text = "now"
+    state = figure.get_state()
+    assert [list(trace["x"]) for trace in state["_widget_data"]] == [[5]]
+    assert state["_widget_layout"]["title"] == {"text": "now"}
+    assert set(figure.get_state("_config")) == {"_config"}
+    figure.close()
+
+
 def open_widgets() -> int:
     from ipywidgets.widgets.widget import _instances
 
