@@ -110,7 +110,7 @@ def trainer(experiment: Experiment) -> Trainer:
     """A trainer for any row: a peer's loss where its name says so, joined classes where it says that."""
     splits: Splits | None = None
     if experiment.name.startswith("mnist-joined-"):
-        splits = load_splits(experiment.data).joined(2)
+        splits = load_splits(experiment).joined(2)
     return Trainer(experiment, loss=peer_loss(experiment.name.removeprefix("mnist-unseen-")), splits=splits)
 
 
@@ -139,7 +139,7 @@ def more_figures(finished: Trainer, recording: Recording) -> dict[str, float]:
     if proxies is not None:
         figures["distinct_centers"] = float(distinct_centers(proxies).mean())
     if finished.experiment.name.startswith("mnist-joined-"):
-        digits = load_splits(finished.experiment.data).test
+        digits = load_splits(finished.experiment).test
         found = retrieval_metrics(finished.embed(digits.images), digits.labels, ks=(1,))
         figures |= {f"digit_{name}": float(found[name]) for name in ("map_at_r", "p_at_1")}
     return figures
