@@ -32,6 +32,8 @@ def read_cub(root: Path) -> Catalogue:
     else:
         names = sorted(p.relative_to(folder / "images").as_posix() for p in (folder / "images").rglob("*") if is_picture(p.name))
     folders = {path.name for path in (folder / "images").iterdir() if path.is_dir()} if (folder / "images").is_dir() else set()
+    # The official list beside a copy of some classes: what it says of the others is no picture gone astray.
+    names = [name for name in names if name.partition("/")[0] in folders]
     class_names = dict(sorted(_class_of(folder, name) for name in {name.partition("/")[0] for name in names} | folders))
     labels = np.array([_class_of(folder, name.partition("/")[0])[0] for name in names], dtype=np.int64)
     parts = np.where(labels <= HALF, "train", "test")

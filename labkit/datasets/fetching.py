@@ -53,8 +53,9 @@ def fetch_data_set(data_set: DataSet, root: Path | None = None, *, progress: boo
     top = data_root() if root is None else Path(root)
     folder = top / data_set.folder
     if data_set.by_hand or any(file.holds for file in data_set.files):
-        if not _all_there(data_set.name, top):
+        if not _all_there(data_set, top):
             fetch_archives(data_set, top, progress=progress)
+            _check_complete(data_set, top)
         return folder
     for file in data_set.files:
         if not is_whole(folder / file.final.name, file.final):
@@ -62,7 +63,7 @@ def fetch_data_set(data_set: DataSet, root: Path | None = None, *, progress: boo
     return folder
 
 
-def _all_there(name: str, root: Path) -> bool:
+def _all_there(data_set: DataSet, root: Path) -> bool:
     """Whether an image data set is under `root` with all its pictures.
 
     Raises
@@ -72,7 +73,7 @@ def _all_there(name: str, root: Path) -> bool:
     from labkit.datasets.readers import READERS
 
     try:
-        catalogue = READERS[name](root) if name in READERS else None
+        catalogue = READERS[data_set.name](root) if data_set.name in READERS else None
     except LabError:
         return False
     if catalogue is None:
@@ -80,9 +81,19 @@ def _all_there(name: str, root: Path) -> bool:
     if catalogue.shortfall():
         raise LabError(
             str(catalogue.folder), "all of it, or nothing in the way", catalogue.shortfall(),
-            "It can be used as it is. To have all, move this folder away and run the command again.",
+            f"It can be used as it is. {data_set.by_hand or 'To have all, move this folder away and run the command again.'}",
         )  # fmt: skip
     return True
+
+
+def _check_complete(data_set: DataSet, root: Path) -> None:
+    """Refuse to call a set whole that lacks something after its archives are unpacked, a file put there by hand say."""
+    from labkit.datasets.readers import READERS
+
+    if data_set.name in READERS:
+        catalogue = READERS[data_set.name](root)
+        if catalogue.shortfall():
+            raise LabError(str(catalogue.folder), "all of the set", catalogue.shortfall(), data_set.by_hand)
 
 
 def fetch_archives(data_set: DataSet, root: Path, *, progress: bool = True) -> list[str]:

@@ -52,6 +52,10 @@ class PhotoSet:
     def __len__(self) -> int:
         return len(self.rows)
 
+    def __getitem__(self, index: int) -> tuple[Tensor, int]:
+        """The central view, uint8 (3, size, size), and the label: a map-style data set, as `torch.utils.data` calls it."""
+        return self.images[index], int(self.labels[index])
+
     @property
     def images(self) -> LazyImages:
         return LazyImages(self)

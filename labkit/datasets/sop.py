@@ -33,6 +33,8 @@ def read_sop(root: Path) -> Catalogue:
             fields = line.split()
             if len(fields) != 4 or not fields[1].isdigit():
                 raise LabError(f"{folder / listing}, line {number}", "image id, class id, super class id, path", repr(line))
+            if not (folder / fields[3]).parent.is_dir():
+                continue  # a copy of some kinds of article only
             files.append(fields[3])
             labels.append(int(fields[1]))
             parts.append(part)

@@ -6,6 +6,7 @@ import hashlib
 import io
 import json
 import os
+import shutil
 import struct
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
@@ -21,6 +22,7 @@ from torch import Tensor
 from labkit.datasets.catalogue import Catalogue
 from labkit.datasets.decoding import BadPicture, Decoded, decode
 from labkit.datasets.roots import cache_root
+from labkit.errors import LabError
 from labkit.files import write_atomically
 
 SHARD = 1000  # pictures in one file: what an interruption costs at most
@@ -49,7 +51,7 @@ class PictureStore:
 
     Raises
     ------
-    LabError : the disk is full or read-only.
+    LabError : the disk is full, or about to be, or read-only.
     """
 
     def __init__(
@@ -72,6 +74,8 @@ class PictureStore:
         names = [_short(json.dumps([how, identities[s : s + SHARD]]), 32) + ".pixels" for s in starts]
         shards = [_open(self.folder / name) for name in names]
         missing = [i for i, shard in enumerate(shards) if shard is None]
+        if missing and keep_pixels:
+            self._check_space(sum(min(SHARD, len(catalogue) - starts[i]) for i in missing))
         if missing:
             with ThreadPoolExecutor(max(1, workers)) as pool, _bar(catalogue, missing, progress) as bar:
                 for i in missing:
@@ -81,6 +85,7 @@ class PictureStore:
             _remove_others(self.folder, names)
         opened = [shard for shard in shards if shard is not None]
         facts = [facts for _, facts in opened]
+        self._paths = [self.folder / name for name in names]
         self._pixels = [pixels for pixels, _ in opened]
         self._sizes = np.concatenate([f["sizes"] for f in facts])
         self._offsets = np.concatenate([f["offsets"] for f in facts])
@@ -90,6 +95,26 @@ class PictureStore:
 
     def __len__(self) -> int:
         return len(self.problems)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without the pixels: another process maps the same files."""
+        return {name: value for name, value in vars(self).items() if name != "_pixels"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        opened = [_open(path) for path in self._paths]
+        if any(shard is None for shard in opened):
+            raise LabError(str(self.folder), "the decoded pictures that were there", "others or none", "Load them again.")
+        self._pixels = [shard[0] for shard in opened if shard is not None]
+
+    def _check_space(self, pictures: int) -> None:
+        """Refuse at once what would fill the disk after an hour. Photographs are 4 : 3 or so."""
+        need = int(pictures * self.side**2 * 3 * (1.0 if self.square else 1.35))
+        place = next(path for path in (self.folder, *self.folder.parents) if path.exists())
+        free = shutil.disk_usage(place).free
+        if need > free:
+            hint = "Set LABKIT_CACHE to a folder on another disk, or photos.keep_pixels=false to decode every time."
+            raise LabError(str(self.folder), f"room for about {need / 1e9:,.1f} GB of decoded pictures", f"{free / 1e9:,.1f} GB", hint)
 
     def picture(self, index: int) -> Tensor:
         """uint8 (3, h, w), of memory that is shared with the file: to be read only.

@@ -1,5 +1,7 @@
 """What each reader finds in a small copy of its data set, and how it tells what is wrong."""
 
+import shutil
+
 import numpy as np
 import pytest
 
@@ -33,6 +35,19 @@ def test_a_partial_copy_says_what_is_missing(tmp_path):
     remarks = read_catalogue("cub", tmp_path).remarks()
     assert "12 of 5,864 train pictures, 3 of 100 train classes, 8 of 5,924 test pictures" in remarks[0]
     assert remarks[1:] == ["1 classes of cub have no picture: Bird 7."]
+
+
+def test_lists_of_everything_beside_a_part(tmp_path):
+    """Pictures of classes that were never copied are not missing ones."""
+    folder = make_cub(tmp_path)
+    shutil.rmtree(folder / "images" / "002.Bird_2")
+    (folder / "images" / "001.Bird_1" / "Bird_1_0000.jpg").unlink()
+    cub = read_catalogue("cub", tmp_path)
+    assert len(cub) == 16 and 2 not in cub.labels and not cub.path(0).exists()
+    folder = make_sop(tmp_path)
+    text = (folder / "Ebay_train.txt").read_text()
+    (folder / "Ebay_train.txt").write_text(text + "9 77 5 kettle_final/77_0.JPG\n")
+    assert 77 not in read_catalogue("sop", tmp_path).labels
 
 
 def test_cub_with_a_folder_of_another_kind(tmp_path):

@@ -13,7 +13,7 @@ from labkit.datasets.registry import Content, DataSet, RemoteFile
 from labkit.datasets.unpacking import unpack_archive
 from labkit.errors import LabError
 from tests.datasets.archives import tgz
-from tests.datasets.pictures import make_cub
+from tests.datasets.pictures import make_cars, make_cub
 from tests.datasets.servers import Mirror, serving
 
 
@@ -196,6 +196,26 @@ def test_a_set_of_two_archives_goes_on_after_the_first(tmp_path):
     (root / "more.tgz").write_bytes(second)
     fetch_data_set(entry, root, progress=False)
     assert (root / "more" / "b.txt").is_file()
+
+
+def test_what_is_still_missing_after_unpacking_is_told(tmp_path, monkeypatch):
+    """Cars196 without the labels of its test pictures, which are in none of its archives."""
+    source = make_cars(tmp_path / "source", single_archive=False)
+    root = tmp_path / "root" / "cars196"
+    root.mkdir(parents=True)
+    files = []
+    for name in ("cars_train", "cars_test", "devkit"):
+        members = {f"{name}/{p.name}": p.read_bytes() for p in (source / name).iterdir()}
+        data = tgz(root / f"{name}.tgz", members).read_bytes()
+        files.append(RemoteFile(*dataclasses.astuple(content(f"{name}.tgz", data)), holds=name))
+    entry = dataclasses.replace(registry()["cars"], files=tuple(files), splits={"train": 4, "test": 4})
+    monkeypatch.setattr("labkit.datasets.cars.registry", lambda: {"cars": entry})
+    for _ in range(2):
+        with pytest.raises(LabError, match="2 of 4 train pictures, 2 of 4 test pictures") as caught:
+            fetch_data_set(entry, tmp_path / "root", progress=False)
+        assert "cars_test_annos_withlabels.mat" in caught.value.hint
+    (root / "cars_test_annos_withlabels.mat").write_bytes((source / "cars_test_annos_withlabels.mat").read_bytes())
+    assert fetch_data_set(entry, tmp_path / "root", progress=False) == root
 
 
 def test_a_partial_copy_is_neither_overwritten_nor_called_whole(tmp_path):

@@ -42,6 +42,7 @@ def test_images_on_disk_read_like_a_tensor(load, folder):
     assert torch.equal(photos.images[some], memory.images[some])
     assert torch.equal(photos.images[::5], memory.images[::5]) and torch.equal(photos.images[-1], memory.images[-1])
     assert torch.equal(photos.images[memory.labels == 1], memory.images[memory.labels == 1])
+    assert torch.equal(photos[2][0], memory.images[2]) and photos[2][1] == int(memory.labels[2])
     part = photos.subset(some)
     assert torch.equal(part.labels, memory.labels[some]) and torch.equal(part.images[:], memory.images[some])
     with pytest.raises(IndexError):

@@ -2,6 +2,8 @@
 
 import errno
 import os
+import pickle
+import shutil
 
 import numpy as np
 import pytest
@@ -116,6 +118,31 @@ def test_a_full_disk_says_so_and_leaves_no_part(catalogue, tmp_path, monkeypatch
     with pytest.raises(LabError, match="room to write"):
         PictureStore(catalogue, 24, folder=tmp_path / "cache")
     assert shards(tmp_path / "cache") == []
+
+
+def test_a_disk_that_is_too_small_is_told_before_anything_is_written(catalogue, tmp_path, monkeypatch):
+    wanted = 16 * 24 * 24 * 3 * 1.35
+    for free, fits in ((int(wanted) + 1, True), (int(wanted) - 1, False)):
+        monkeypatch.setattr(module.shutil, "disk_usage", lambda path, free=free: shutil._ntuple_diskusage(0, 0, free))
+        place = tmp_path / str(free)
+        if fits:
+            PictureStore(catalogue, 24, folder=place)
+            continue
+        with pytest.raises(LabError, match=r"keep_pixels=false"):
+            PictureStore(catalogue, 24, folder=place)
+        assert not place.exists()
+        PictureStore(catalogue, 24, folder=place, keep_pixels=False)
+
+
+def test_another_process_maps_the_same_files(catalogue, tmp_path):
+    store = PictureStore(catalogue, 24, folder=tmp_path / "cache")
+    sent = pickle.dumps(store)
+    assert len(sent) < sum((tmp_path / "cache" / name).stat().st_size for name in shards(tmp_path / "cache")) / 2
+    received = pickle.loads(sent)
+    assert all(torch.equal(store.picture(i), received.picture(i)) for i in range(16))
+    shutil.rmtree(tmp_path / "cache")
+    with pytest.raises(LabError, match="Load them again"):
+        pickle.loads(sent)
 
 
 def test_bad_pictures_are_told_one_by_one(catalogue, tmp_path):
