@@ -61,8 +61,13 @@ class Backbone(nn.Module):
         standard = (check_images(self, images) - self.mean) / self.std
         try:
             features: Tensor = self.trunk(standard)
-        except AssertionError as error:  # how transformers of a fixed size refuse another
-            raise LabError("images", "pictures of the size that this network takes", str(error)) from error
+        except (AssertionError, RuntimeError) as error:
+            # How transformers of a fixed size refuse another, and how branches do that come out at different sizes.
+            said = str(error).splitlines()[0] if str(error) else ""
+            if isinstance(error, RuntimeError) and ("size" not in said.lower() or "memory" in said.lower()):
+                raise
+            got = f"{tuple(images.shape[2:])} ({said})"
+            raise LabError("images", "pictures of a size that this network takes", got) from error
         if features.ndim == 2:
             return features
         pooled = features.mean(dim=(2, 3))

@@ -85,6 +85,8 @@ def test_the_levels_of_ranked_list_loss():
     embeddings = net(pictures(2, 96))
     assert list(shapes.values()) == [(576, 6, 6), (1056, 3, 3), (1024, 3, 3)]
     torch.testing.assert_close(embeddings.view(2, 3, 4).norm(dim=2), torch.ones(2, 3))
+    with pytest.raises(LabError, match=r"got \(48, 48\)"):  # branches of this network come out at 1 and 2 pixels
+        net(pictures(1, 48))
     alone = build_photo_net("bn-inception", 4, generator(), levels=("high",)).eval()
     torch.testing.assert_close(alone(pictures(2, 96)).norm(dim=1), torch.ones(2))
 
@@ -109,7 +111,7 @@ def test_average_pooling_is_the_library_s_own(lite):
 
 def test_a_transformer_pools_by_itself_and_takes_its_own_size_only():
     net = build_photo_net("timm:vit_tiny_patch16_224", 4, generator()).eval()
-    with pytest.raises(LabError, match="size that this network takes"):
+    with pytest.raises(LabError, match=r"a size that this network takes; got \(64, 64\)"):
         net(pictures(1, 64))
     with pytest.raises(LabError, match="pools by itself"):
         Backbone(Trunk(net.backbone.trunk, 192, pools=True), "average+max")

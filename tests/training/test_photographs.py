@@ -90,6 +90,15 @@ def test_a_network_for_photographs_with_a_head_from_components(folder):
         start_from_pca(torch.nn.Linear(1, 1), trainer.splits, torch.device("cpu"))
 
 
+def test_three_levels_of_bn_inception_with_a_ranked_list_loss_on_each(folder):
+    changes = {"network.name": "bn-inception", "network.levels": "low+middle+high", "photos.size": 64, "photos.side": 70, "steps": 2}
+    trainer = Trainer(experiment(folder, "cub-rll-lmh", **changes))
+    recording = trainer.run(progress=False)
+    assert recording.embeddings.shape[2] == 24 and np.isfinite(recording.metrics["loss"][1:]).all()
+    trained = trainer.optimizer.param_groups
+    assert [(group["name"], group["multiplier"]) for group in trained] == [("backbone", 1.0), ("head", 10.0)]
+
+
 def test_photographs_of_others_are_not_passed_on(tmp_path, monkeypatch):
     monkeypatch.setenv("LABKIT_DATA", str(tmp_path))
     make_cub(tmp_path, ids=(1, 30, 60, 99, 101, 150), each=4)
