@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import labkit
+from labkit.datasets import registry
 
 ROOT = Path(__file__).resolve().parents[1]
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
@@ -48,6 +49,16 @@ def test_version_and_extras():
     assert labkit.__version__ == PYPROJECT["project"]["version"]
     assert {"offline", "test", "bench"} <= set(PYPROJECT["project"]["optional-dependencies"])
     assert "MIT License" in (ROOT / "LICENSE").read_text(encoding="utf-8")
+
+
+def test_the_sources_of_methods_and_data_are_named():
+    """CITATION.cff has this version, and the title of each paper that the registry asks to be cited."""
+    text = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    assert f"\nversion: {labkit.__version__}\n" in text
+    titles = re.findall(r'^ +title: "(.*)"$', text, re.MULTILINE)
+    assert len(titles) == 10 and "Deep Metric Learning with Chance Constraints" in titles
+    for entry in registry().values():
+        assert any(title in entry.citation for title in titles), entry.citation
 
 
 # ---------------------------------------------------------------- README and CI
