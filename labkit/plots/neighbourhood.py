@@ -63,7 +63,7 @@ def framed(image: NDArray[np.uint8] | None, caption: str, right: bool | None, *,
     spoken = {True: "right, ", False: "wrong, ", None: ""}[right]
     words = html.escape(legible(caption))
     return (
-        f'<figure style="margin:2px;display:inline-block;vertical-align:top;text-align:center;width:{size + 16}px;font-size:12px;color:#222">'
+        f'<figure style="margin:2px;display:inline-block;vertical-align:top;text-align:center;width:{size + 16}px;font-size:12px;line-height:1.3;color:#222">'
         f'<div style="display:inline-block;border:3px {line} {color};padding:1px">{picture_tag(image, spoken + caption, size=size)}</div>'
         f'<figcaption><b style="color:{color}">{mark}</b>{words}</figcaption></figure>'
     )
