@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from labkit.training import load_results
+from labkit.training import Experiment, load_results
 from labkit.training.results import results_folder
 
 NOTEBOOKS = Path(__file__).resolve().parents[2] / "notebooks"
@@ -72,7 +72,6 @@ def test_unusual_rows_train(name, wanted):
 @pytest.mark.parametrize("name", [n for n in NAMES if (results_folder() / f"{n}.json").is_file()])
 def test_the_checkout_holds_the_rows_that_are_asked_for(name):
     found = json.loads((results_folder() / f"{name}.json").read_text(encoding="utf-8"))["rows"]
-    asked = [(key, json.loads(experiment.to_json())) for key, experiment in rows(name)]
-    assert [(row["key"], row["experiment"]) for row in found] == asked
+    assert [(row["key"], Experiment.from_dict(row["experiment"])) for row in found] == rows(name)
     assert load_results(name)["map_at_r"].between(0.1, 1).all()
     assert {row["data"] for row in found} == {found[0]["data"]} and "70,000" in found[0]["data"]
