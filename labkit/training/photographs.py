@@ -11,6 +11,7 @@ from labkit.datasets import PhotoSet, PhotoSplits, Splits, Views, frozen_feature
 from labkit.errors import LabError
 from labkit.models import MultiLevelHead, PhotoNet, build_photo_net, head_from_pca, weights_digest
 from labkit.training.embedder import eval_mode
+from labkit.training.frozen import FeaturePictures, FeatureSet, FrozenNet, build_frozen
 from labkit.training.photo_pictures import PhotoPictures
 from labkit.training.pictures import Pictures
 
@@ -32,14 +33,18 @@ def load_photos(experiment: Experiment) -> PhotoSplits:
 
 def open_pictures(experiment: Experiment, splits: Splits, device: torch.device) -> Pictures:
     """The dealer of training pictures, from memory or from disk."""
+    if isinstance(splits.train, FeatureSet):
+        return FeaturePictures(splits, experiment, device)
     if isinstance(splits.train, PhotoSet):
         return PhotoPictures(splits.train, splits, experiment.data, experiment.seed, device)
     return Pictures(splits, experiment.data, experiment.seed, device)
 
 
-def build_photo_network(experiment: Experiment, generator: torch.Generator) -> PhotoNet | MultiLevelHead:
+def build_photo_network(experiment: Experiment, generator: torch.Generator) -> PhotoNet | MultiLevelHead | FrozenNet:
     """The experiment's network for photographs on the CPU; random weights come from `generator` alone."""
     s = experiment.network
+    if s.train == "head":
+        return build_frozen(experiment, generator)
     return build_photo_net(
         s.name, s.embedding_size, generator, weights=s.weights, pooling=s.pooling, freeze_batch_norm=s.freeze_batch_norm,
         levels=[level for level in s.levels.split("+") if level],
@@ -59,6 +64,8 @@ def start_from_pca(model: nn.Module, splits: Splits, device: torch.device) -> fl
     ------
     LabError : a network without one linear head over a backbone, or fewer pictures than dimensions.
     """
+    if isinstance(model, FrozenNet):
+        return head_from_pca(model.head, splits.train.images.flatten(1))
     if not isinstance(model, PhotoNet):
         raise LabError("network.head", "'random' for a network of several levels or for digits", "'pca'")
     train, backbone = splits.train, model.backbone

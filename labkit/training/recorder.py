@@ -112,12 +112,14 @@ def fixed_sample(splits: Splits, size: int) -> ImageSet:
     if splits.seen is None:
         return _part(splits.test, size)
     parts = _part(splits.seen, size // 2), _part(splits.test, size - size // 2)
-    return ImageSet(torch.cat([p.images for p in parts]), torch.cat([p.labels for p in parts]))
+    kind = type(parts[0])  # pictures, or features in their place
+    return kind(torch.cat([p.images for p in parts]), torch.cat([p.labels for p in parts]))
 
 
 def _part(pictures: ImageSet, size: int) -> ImageSet:
-    if isinstance(pictures, PhotoSet):
-        return pictures.subset(spread_sample(pictures.labels, size)).in_memory()
+    if not isinstance(pictures, ImageSet):  # photographs, or features in their place
+        part = pictures.subset(spread_sample(pictures.labels, size))
+        return part.in_memory() if isinstance(part, PhotoSet) else part
     return pictures if size >= len(pictures) else pictures.subset(stratified_split(pictures.labels, size)[1])
 
 
@@ -128,11 +130,12 @@ def start_recorder(
     grey = sample.images.float().mean(dim=1)
     if experiment.data.is_photos:
         grey = torch.nn.functional.interpolate(grey[:, None], (THUMBNAIL, THUMBNAIL), mode="area")[:, 0]
-    own = experiment.data.source not in PHOTO_SOURCES  # others' photographs are not passed on with a recording
+    # Others' photographs are not passed on with a recording, and features are nothing to look at.
+    shown = experiment.data.source not in PHOTO_SOURCES and sample.images.dtype == torch.uint8
     return Recorder(
         experiment=experiment.to_dict(),
         labels=sample.labels.numpy(),
-        thumbnails=((grey / 17).round() * 17).to(torch.uint8).numpy() if own else None,  # 16 shades compress to a third of 256
+        thumbnails=((grey / 17).round() * 17).to(torch.uint8).numpy() if shown else None,  # 16 shades compress to a third of 256
         class_names=list(splits.class_names),
         environment={
             "data": splits.description,

@@ -97,7 +97,8 @@ class Network:
 
     Networks for photographs take more: `weights` is "none", "package", "imagenet" (a download) or a file; `pooling` is
     "average" or "average+max"; `freeze_batch_norm` keeps the statistics that came with the weights; `head` begins
-    "random" or as the projection on the training features' principal components ("pca").
+    "random" or as the projection on the training features' principal components ("pca"); `train` is "all", or "head" for
+    a backbone that stays as it is (no random views then: each picture goes through it once).
     `labkit.models.build_photo_net` says more.
     """
 
@@ -109,6 +110,7 @@ class Network:
     pooling: str = "average"
     freeze_batch_norm: bool = True
     head: str = "random"
+    train: str = "all"
 
     @property
     def is_for_photos(self) -> bool:
@@ -120,8 +122,12 @@ class Network:
             check_choice("network.name", self.name, (*NETWORKS, *PHOTO_NETWORKS, "timm:<name>"))
         check_choice("network.pooling", self.pooling, ("average", "average+max"))
         check_choice("network.head", self.head, ("random", "pca"))
-        if not self.is_for_photos and (self.weights, self.pooling, self.head) != ("none", "average", "random"):
-            raise LabError("network", f"weights, pooling and head as they are by default, for {self.name}", "others")
+        check_choice("network.train", self.train, ("all", "head"))
+        own = (self.weights, self.pooling, self.head, self.train)
+        if not self.is_for_photos and own != ("none", "average", "random", "all"):
+            raise LabError("network", f"weights, pooling, head and train as they are by default, for {self.name}", "others")
+        if self.train == "head" and self.levels:
+            raise LabError("network.train", "'all' for a network of several levels", "'head'")
         check_number("network.embedding_size", self.embedding_size, low=1, high=100_000, whole=True)
         check_choice("network.levels", self.levels, LEVELS)
         check_choice("network.precision", self.precision, PRECISIONS)

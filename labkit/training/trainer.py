@@ -17,6 +17,7 @@ from labkit.training.best import BestModel
 from labkit.training.embedder import Embedder
 from labkit.training.evaluation import Evaluator
 from labkit.training.experiment import Experiment
+from labkit.training.frozen import frozen_splits
 from labkit.training.optimisation import build_optimizer, choose_device, choose_precision, prepare_groups
 from labkit.training.photographs import open_pictures, start_from_pca
 from labkit.training.recorder import fixed_sample, start_recorder
@@ -80,6 +81,8 @@ class Trainer:
         self.experiment, self.callbacks = experiment, list(callbacks)
         self.splits = splits if splits is not None else load_splits(experiment)
         self.device = choose_device(device)
+        if experiment.network.train == "head":
+            self.splits = frozen_splits(experiment, self.splits, self.device)
         dtype = choose_precision(experiment.network.precision, self.device)
         self._scaler = torch.amp.GradScaler("cuda", enabled=dtype == torch.float16)
         self.pictures = open_pictures(experiment, self.splits, self.device)

@@ -1,0 +1,120 @@
+"""Training a head alone: the backbone never changes, so each picture goes through it once, and steps take milliseconds."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+
+from labkit.datasets import MPerClassSampler, PhotoSet, PhotoSplits, Splits, frozen_features
+from labkit.errors import LabError
+from labkit.models import PhotoNet, build_photo_net, initialise, weights_digest
+from labkit.training.embedder import eval_mode
+from labkit.training.pictures import PURPOSES, Pictures
+
+if TYPE_CHECKING:
+    from labkit.training.experiment import Experiment
+
+
+@dataclass(frozen=True, eq=False)
+class FeatureSet:
+    """Features in place of pictures, with the names of an `ImageSet`: `images` float32 (n, F, 1, 1), `labels` (n,)."""
+
+    images: Tensor
+    labels: Tensor
+
+    def __len__(self) -> int:
+        return len(self.images)
+
+    def subset(self, indices: Tensor) -> FeatureSet:
+        """The features and labels at `indices`, in that order."""
+        return FeatureSet(self.images[indices], self.labels[indices])
+
+
+class FrozenNet(nn.Module):
+    """The head of a network for photographs: features (n, F, 1, 1) -> embeddings (n, D). Its weights are the head's alone.
+
+    Parameters
+    ----------
+    net : the network whose head it is.
+    """
+
+    def __init__(self, net: PhotoNet) -> None:
+        super().__init__()
+        self.head, self.embedding_size = net.head, net.embedding_size
+        self._backbone = (net.backbone,)  # in a tuple, so that it is no part of what is trained, saved or counted
+
+    def forward(self, features: Tensor) -> Tensor:
+        embeddings: Tensor = self.head(features.flatten(1))
+        return embeddings
+
+    def whole(self) -> PhotoNet:
+        """The network for pictures: the frozen backbone with the head as it is now (shared, not copied)."""
+        net = PhotoNet(self._backbone[0], self.embedding_size)
+        net.head = self.head
+        return net
+
+
+class FeaturePictures(Pictures):
+    """`Pictures` that deal features: nothing to standardise, nothing to augment."""
+
+    def __init__(self, splits: Splits, experiment: Experiment, device: torch.device) -> None:
+        settings, seed = experiment.data, experiment.seed
+        if settings.classes_per_batch > splits.train_classes:
+            raise LabError("data.classes_per_batch", f"at most the {splits.train_classes} classes", settings.classes_per_batch)
+        self.settings, self.device = settings, device
+        self.generators = {name: torch.Generator().manual_seed(seed * len(PURPOSES) + i) for i, name in enumerate(PURPOSES)}
+        self.labels = splits.train.labels
+        self.sampler = MPerClassSampler(
+            self.labels, settings.classes_per_batch, settings.samples_per_class, self.generators["batches"]
+        )
+        self.standardize: Callable[[Tensor], Tensor] = torch.Tensor.float
+        self._images = splits.train.images.to(device)
+
+    def views(self, indices: Tensor) -> Tensor:
+        """The features at `indices`, (n, F, 1, 1) on the device."""
+        return self._images[indices.to(self.device)]
+
+
+def build_frozen(experiment: Experiment, generator: torch.Generator) -> FrozenNet:
+    """The head of the experiment's network, its weights from `generator`; a backbone of random weights depends on the
+    experiment's seed alone, so that features are those of the same backbone."""
+    s = experiment.network
+    own = torch.Generator().manual_seed(experiment.seed)
+    net = build_photo_net(s.name, s.embedding_size, own, weights=s.weights, pooling=s.pooling)
+    if not isinstance(net, PhotoNet):
+        raise LabError("network.train", "'all' for a network of several levels", "'head'")
+    initialise(net.head, generator)
+    return FrozenNet(net)
+
+
+def frozen_splits(experiment: Experiment, splits: Splits, device: torch.device) -> Splits:
+    """Features of the central views of all parts, computed once and kept on disk.
+
+    Parameters
+    ----------
+    splits : photographs, or features already, which are returned as they are.
+
+    Raises
+    ------
+    LabError : pictures in memory, which have no network for photographs.
+    """
+    if isinstance(splits.train, FeatureSet):
+        return splits
+    if not isinstance(splits, PhotoSplits):
+        raise LabError("network.train", "'all' for pictures that are not photographs on disk", "'head'")
+    net = build_frozen(experiment, torch.Generator().manual_seed(0)).whole().to(device)
+    key = f"{weights_digest(net.backbone)} {experiment.network.name} {experiment.network.pooling}"
+
+    def features(part: PhotoSet) -> FeatureSet:
+        with eval_mode(net):
+            found = frozen_features(lambda images: net.backbone(images.to(device).float() / 255), part, key, progress=True)
+        return FeatureSet(found[:, :, None, None], part.labels)
+
+    parts = {name: getattr(splits, name) for name in ("train", "held_out", "test", "seen", "gallery")}
+    found: dict[str, Any] = {name: features(part) for name, part in parts.items() if part is not None}
+    return dataclasses.replace(splits, **found)
