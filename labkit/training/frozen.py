@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
-from labkit.datasets import MPerClassSampler, PhotoSet, PhotoSplits, Splits, frozen_features
+from labkit.datasets import ImageSet, MPerClassSampler, PhotoSet, PhotoSplits, Splits, frozen_features
 from labkit.errors import LabError
-from labkit.models import PhotoNet, build_photo_net, initialise, weights_digest
+from labkit.models import Backbone, PhotoNet, build_photo_net, initialise, weights_digest
 from labkit.training.embedder import eval_mode
 from labkit.training.pictures import PURPOSES, Pictures
 
@@ -92,6 +92,13 @@ def build_frozen(experiment: Experiment, generator: torch.Generator) -> FrozenNe
     return FrozenNet(net)
 
 
+def features_of(backbone: Backbone, pictures: PhotoSet | ImageSet, device: torch.device) -> Tensor:
+    """Features (n, F) of the central views by a backbone on `device`, in eval mode; computed once and kept on disk."""
+    key = f"{weights_digest(backbone)} {backbone.pooling} {backbone.mean.tolist()} {backbone.std.tolist()}"
+    with eval_mode(backbone):
+        return frozen_features(lambda images: backbone(images.to(device).float() / 255), pictures, key, progress=True)
+
+
 def frozen_splits(experiment: Experiment, splits: Splits, device: torch.device) -> Splits:
     """Features of the central views of all parts, computed once and kept on disk.
 
@@ -108,13 +115,10 @@ def frozen_splits(experiment: Experiment, splits: Splits, device: torch.device) 
     if not isinstance(splits, PhotoSplits):
         raise LabError("network.train", "'all' for pictures that are not photographs on disk", "'head'")
     net = build_frozen(experiment, torch.Generator().manual_seed(0)).whole().to(device)
-    key = f"{weights_digest(net.backbone)} {experiment.network.name} {experiment.network.pooling}"
-
-    def features(part: PhotoSet) -> FeatureSet:
-        with eval_mode(net):
-            found = frozen_features(lambda images: net.backbone(images.to(device).float() / 255), part, key, progress=True)
-        return FeatureSet(found[:, :, None, None], part.labels)
-
     parts = {name: getattr(splits, name) for name in ("train", "held_out", "test", "seen", "gallery")}
-    found: dict[str, Any] = {name: features(part) for name, part in parts.items() if part is not None}
+    found: dict[str, Any] = {
+        name: FeatureSet(features_of(net.backbone, part, device)[:, :, None, None], part.labels)
+        for name, part in parts.items()
+        if part is not None
+    }
     return dataclasses.replace(splits, **found)

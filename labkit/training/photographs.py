@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING
 import torch
 from torch import nn
 
-from labkit.datasets import PhotoSet, PhotoSplits, Splits, Views, frozen_features, load_images, stratified_split
+from labkit.datasets import PhotoSet, PhotoSplits, Splits, Views, load_images, stratified_split
 from labkit.errors import LabError
-from labkit.models import MultiLevelHead, PhotoNet, build_photo_net, head_from_pca, weights_digest
-from labkit.training.embedder import eval_mode
-from labkit.training.frozen import FeaturePictures, FeatureSet, FrozenNet, build_frozen
+from labkit.models import MultiLevelHead, PhotoNet, build_photo_net, head_from_pca
+from labkit.training.frozen import FeaturePictures, FeatureSet, FrozenNet, build_frozen, features_of
 from labkit.training.photo_pictures import PhotoPictures
 from labkit.training.pictures import Pictures
 
@@ -68,9 +67,6 @@ def start_from_pca(model: nn.Module, splits: Splits, device: torch.device) -> fl
         return head_from_pca(model.head, splits.train.images.flatten(1))
     if not isinstance(model, PhotoNet):
         raise LabError("network.head", "'random' for a network of several levels or for digits", "'pca'")
-    train, backbone = splits.train, model.backbone
+    train = splits.train
     part = train if len(train) <= PCA_PICTURES else train.subset(stratified_split(train.labels, PCA_PICTURES)[1])
-    with eval_mode(model):
-        key = f"{weights_digest(backbone)} {backbone.pooling} {type(backbone.trunk).__name__}"
-        features = frozen_features(lambda images: backbone(images.to(device).float() / 255), part, key, progress=True)
-    return head_from_pca(model.head, features)
+    return head_from_pca(model.head, features_of(model.backbone, part, device))
