@@ -115,10 +115,15 @@ def frozen_splits(experiment: Experiment, splits: Splits, device: torch.device) 
     if not isinstance(splits, PhotoSplits):
         raise LabError("network.train", "'all' for pictures that are not photographs on disk", "'head'")
     net = build_frozen(experiment, torch.Generator().manual_seed(0)).whole().to(device)
-    parts = {name: getattr(splits, name) for name in ("train", "held_out", "test", "seen", "gallery")}
-    found: dict[str, Any] = {
-        name: FeatureSet(features_of(net.backbone, part, device)[:, :, None, None], part.labels)
-        for name, part in parts.items()
-        if part is not None
-    }
+    found: dict[str, Any] = {}
+    photographs: Any = splits.train
+    for name in ("train", "held_out", "test", "seen", "gallery"):
+        part = getattr(splits, name)
+        if part is None:
+            continue
+        places = torch.searchsorted(photographs.rows, part.rows).clamp(max=len(photographs) - 1)
+        if name != "train" and torch.equal(photographs.rows[places], part.rows):  # a part of the training pictures
+            found[name] = found["train"].subset(places)
+        else:
+            found[name] = FeatureSet(features_of(net.backbone, part, device)[:, :, None, None], part.labels)
     return dataclasses.replace(splits, **found)

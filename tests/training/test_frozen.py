@@ -43,6 +43,12 @@ def test_features_are_those_of_the_whole_network(make):
     with torch.no_grad():
         wanted = trainer.normalized(whole(photos.test.images[:].float() / 255))
     torch.testing.assert_close(trainer.embed(trainer.splits.test.images), wanted, rtol=1e-4, atol=1e-5)
+    seen = trainer.splits.seen
+    with torch.no_grad():
+        torch.testing.assert_close(
+            seen.images.flatten(1), whole.backbone(photos.seen.images[:].float() / 255), rtol=1e-4, atol=1e-5
+        )
+    assert torch.equal(seen.labels, photos.seen.labels)
     # principal components of the training pictures: their embeddings have mean zero
     start = trainer.model(trainer.splits.train.images)
     torch.testing.assert_close(start.mean(0), torch.zeros(4), rtol=0, atol=1e-3)
