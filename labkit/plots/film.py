@@ -63,13 +63,13 @@ class Film:
     def _live(self, recording: RecordingLike, at: int) -> Floats | None:
         if recording.proxies is None:
             return None
-        own = proxies_by_class("recording.proxies", recording.proxies[at], self.classes, len(self.plane.mean))
+        own = proxies_by_class("recording.proxies", recording.proxies[at], self.classes, len(self.plane.mean), untrained=True)
         return None if own is None else self.plane(own)
 
     def _following(self, problem: ProblemLike | None) -> Floats | None:
         if problem is None:
             return None
-        own = proxies_by_class("next_proxies", problem.next_proxies, self.classes, len(self.plane.mean))
+        own = proxies_by_class("next_proxies", problem.next_proxies, self.classes, len(self.plane.mean), untrained=True)
         return None if own is None else self.plane(own)
 
     def rings(self, at: int) -> Floats | None:

@@ -150,7 +150,7 @@ def ball_traces(proxies_xy: Floats, radii: Floats, names: list[str], title: str)
 
 def extent_of(plane: Plane, *clouds: Floats | None) -> float:
     """Half the side of the square that holds all points, the unit circle (for D = 2) and the class numbers."""
-    largest = max([float(np.abs(c).max()) for c in clouds if c is not None and c.size], default=1.0)
+    largest = max([float(np.nanmax(np.abs(c))) for c in clouds if c is not None and np.isfinite(c).any()], default=1.0)
     if not plane.projected and largest <= 1.001:
         return 1.2
     return 1.2 * largest if largest > 0 else 1.0

@@ -166,9 +166,9 @@ def names_of(classes: Ints, class_names: Sequence[str] | None) -> list[str]:
     return [legible(str(known[c])) if 0 <= c < len(known) else str(c) for c in classes]
 
 
-def proxies_by_class(name: str, proxies: Any, classes: Ints, dimensions: int) -> Floats | None:
+def proxies_by_class(name: str, proxies: Any, classes: Ints, dimensions: int, *, untrained: bool = False) -> Floats | None:
     """(C, K, D) proxies in the order of `classes`: row c of the input belongs to class c, or to the c-th class if the
-    counts agree.
+    counts agree. `untrained` classes, from the number of rows on, have none: NaN, which draws nothing.
 
     Raises
     ------
@@ -181,6 +181,9 @@ def proxies_by_class(name: str, proxies: Any, classes: Ints, dimensions: int) ->
         raise LabError(name, f"D = {dimensions} as the embeddings have", f"shape {array.shape}")
     if array.shape[0] == len(classes):
         return array
+    if untrained and classes.min() >= 0 and len(array):
+        nobody = np.full((max(0, int(classes.max()) + 1 - len(array)), *array.shape[1:]), np.nan)
+        array = np.concatenate((array, nobody))
     if classes.min() < 0 or array.shape[0] <= classes.max():
         raise LabError(name, f"one row per class, C = {len(classes)}", f"shape {array.shape}")
     chosen: Floats = array[classes]

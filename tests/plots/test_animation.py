@@ -36,6 +36,19 @@ def test_rings_are_there_only_where_a_problem_closes(ccp: Recording) -> None:
             assert np.isnan(rings).all() and len(rings) == 40
 
 
+def test_classes_that_were_never_trained_on_have_no_squares(ccp: Recording) -> None:
+    """Six classes have proxies; the recorded samples are of all ten."""
+    problems = [replace(p, proxies=p.proxies[:6], next_proxies=p.next_proxies if p.next_proxies is None else p.next_proxies[:6]) for p in ccp.problems]
+    disjoint = replace(ccp, proxies=ccp.proxies[:, :6], problems=problems)
+    fig, whole = animation(disjoint), animation(ccp)
+    for at, frame in enumerate(fig.frames):
+        squares = np.stack([frame.data[10].x, frame.data[10].y], axis=1).reshape(10, 4, 2)
+        assert np.allclose(squares[:6], ccp.proxies[at][:6], atol=5.1e-4) and np.isnan(squares[6:]).all()
+        assert np.array_equal(frame.data[9].x, whole.frames[at].data[9].x), "samples are drawn as ever"
+    assert np.isfinite(fig.layout.xaxis.range).all()
+    assert len(problem_gallery(disjoint).data) == len(problem_gallery(ccp).data)
+
+
 def test_frames_carry_positions_and_nothing_else(ccp: Recording) -> None:
     for trace in animation(ccp).frames[3].data:
         assert set(trace.to_plotly_json()) == {"type", "x", "y"}
