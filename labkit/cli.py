@@ -159,9 +159,10 @@ def list_data() -> None:
     """What there is, what is here already, and which digits would be used now."""
     from labkit.datasets import data_root, load_digits, registry
     from labkit.datasets.readers import READERS, state_of
+    from labkit.datasets.roots import cache_root
 
     root = data_root()
-    typer.echo(f"Data root: {root}")
+    typer.echo(f"Data root: {root}\nCache of decoded pictures and features: {cache_root()}")
     for name, entry in registry().items():
         here = name not in READERS and all((root / entry.folder / file.final.name).is_file() for file in entry.files)
         state = "here" if here else f"not here; labkit data get {name} downloads {entry.size / 1e6:.1f} MB"

@@ -74,7 +74,8 @@ def test_presets_are_listed(run):
     assert "poc-ccp" in run("presets")[1].split()
 
 
-def test_data_list_says_what_part_is_here(run):
+def test_data_list_says_what_part_is_here(run, tmp_path):
     out = run("data", "list")[1]
+    assert f"Cache of decoded pictures and features: {tmp_path / 'cache'}\n" in out
     line = next(line for line in out.splitlines() if line.strip().startswith("cub "))
     assert "non-commercial" in line and "a part is here: 32 of 5,864 train pictures" in line
