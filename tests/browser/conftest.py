@@ -28,13 +28,21 @@ def jupyter_lab(browser: Any, tmp_path_factory: pytest.TempPathFactory) -> Itera
     lab.stop()
 
 
+@pytest.fixture(scope="session")
+def context(browser: Any) -> Iterator[Any]:
+    """One profile for all notebooks, so that JupyterLab's scripts are loaded once."""
+    made = browser.new_context()
+    yield made
+    made.close()
+
+
 @pytest.fixture
-def open_notebook(browser: Any, jupyter_lab: JupyterLab) -> Iterator[Callable[..., Notebook]]:
+def open_notebook(context: Any, jupyter_lab: JupyterLab) -> Iterator[Callable[..., Notebook]]:
     """`open_notebook("a cell", "another", …)` or `open_notebook(notebook=path)`, also `viewport=(width, height)`."""
     opened: list[Notebook] = []
 
     def opens(*cells: str, notebook: Path | None = None, viewport: tuple[int, int] = (1280, 1000)) -> Notebook:
-        opened.append(Notebook(jupyter_lab, browser, jupyter_lab.place(*cells, notebook=notebook), viewport))
+        opened.append(Notebook(jupyter_lab, context, jupyter_lab.place(*cells, notebook=notebook), viewport))
         return opened[-1]
 
     yield opens

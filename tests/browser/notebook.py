@@ -13,9 +13,10 @@ from tests.browser.lab import HARMLESS, SCREENSHOTS, JupyterLab
 class Notebook:
     """See `tests.browser.lab` for an example. `page` is playwright's, for whatever is not covered here."""
 
-    def __init__(self, lab: JupyterLab, browser: Any, file: str, viewport: tuple[int, int]) -> None:
+    def __init__(self, lab: JupyterLab, context: Any, file: str, viewport: tuple[int, int]) -> None:
         self.lab, self.file = lab, file
-        self.page = browser.new_page(viewport={"width": viewport[0], "height": viewport[1]})
+        self.page = context.new_page()
+        self.page.set_viewport_size({"width": viewport[0], "height": viewport[1]})
         self.complaints: list[str] = []
         self.page.on("pageerror", lambda error: self._complain(str(error)))
         self.page.on("console", self._hear)

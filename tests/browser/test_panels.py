@@ -4,20 +4,37 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
+from tests.browser.notebook import Notebook
+
 NOTEBOOKS = Path(__file__).resolve().parents[2] / "notebooks"
 LOAD = "from labkit.training import load_shipped\nccp = load_shipped('mnist-2d-ccp-seed0')"
 STAR, PICKS, BEST, NOW = 13, 14, 18, 20  # places of traces
 
 
-def stepper(open_notebook):
-    book = open_notebook(f"{LOAD}\nfrom labkit.panels import KCenterStepper", "panel = KCenterStepper(ccp)\npanel")
+@pytest.fixture(scope="module")
+def opened(context, jupyter_lab):
+    """One notebook with a stepper for the tests that leave it in order."""
+    cells = f"{LOAD}\nfrom labkit.panels import KCenterStepper", "panel = KCenterStepper(ccp)\npanel"
+    book = Notebook(jupyter_lab, context, jupyter_lab.place(*cells), (1280, 1000))
     book.run()
     book.until_drawn()
-    return book
+    yield book
+    book.close()
 
 
-def test_the_stepper_steps_by_button_and_by_key(open_notebook):
-    book = stepper(open_notebook)
+@pytest.fixture
+def book(opened):
+    """The stepper at its beginning."""
+    opened.execute(
+        "panel.source.value, panel.classes.value = panel.source.options[0], 'all classes at once'; panel.go(0)"
+    )
+    opened.complaints.clear()
+    return opened
+
+
+def test_the_stepper_steps_by_button_and_by_key(book):
     assert book.value("panel.step") == 0
     ink = "() => document.querySelector('.js-plotly-plot')._fullData.map((t) => t.marker?.color)"
     assert [book.page.evaluate(ink)[at] for at in (STAR, BEST, NOW)] == ["white", "#009E73", "#222222"]
@@ -34,8 +51,7 @@ def test_the_stepper_steps_by_button_and_by_key(open_notebook):
     assert book.complaints == []
 
 
-def test_a_panel_is_as_it_was_when_the_tab_is_opened_again(open_notebook):
-    book = stepper(open_notebook)
+def test_a_panel_is_as_it_was_when_the_tab_is_opened_again(book):
     book.execute("panel.go(3)")
     book.leave_and_come_back()
     book.until_drawn()
@@ -46,8 +62,7 @@ def test_a_panel_is_as_it_was_when_the_tab_is_opened_again(open_notebook):
     assert book.complaints == []
 
 
-def test_another_set_and_one_class_alone(open_notebook):
-    book = stepper(open_notebook)
+def test_another_set_and_one_class_alone(book):
     book.page.get_by_label("Class").select_option("7")
     book.click("To the end")
     book.until("panel.step == 8 and len(panel.steps.sets) == 1")
