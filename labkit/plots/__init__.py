@@ -3,7 +3,7 @@
 from labkit.plots.animation import animation
 from labkit.plots.bounds import anchor_bound, chance_constraint
 from labkit.plots.centers import center_choice, center_merging, class_regions, distinct_centers
-from labkit.plots.covering_traces import covering_picture
+from labkit.plots.covering_figure import covering_picture
 from labkit.plots.curves import covering_curves, metric_strips, proxy_spread_over_time
 from labkit.plots.embedding_map import embedding_map
 from labkit.plots.gallery import problem_gallery

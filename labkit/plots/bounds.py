@@ -15,7 +15,7 @@ from labkit.plots.reading import Floats, RecordingLike, Runs, check_pixels, name
 from labkit.validation import check_choice, check_number, describe
 
 SYMBOLS = ("circle", "diamond", "square", "cross", "triangle-up", "star")
-AGAINST = {"radius": "covering radius δ<sub>s</sub>", "mean_distance": "mean distance to the nearest anchor"}
+AGAINST = {"radius": "covering radius δ<sub>s</sub>", "mean_distance": "mean distance to the nearest stand-in"}
 _FLOOR = 1e-7  # a logarithmic axis has no zero
 
 
@@ -36,6 +36,8 @@ def anchor_bound(
     groups: Mapping[str, Sequence[GapLike]], *, against: str = "radius", title: str | None = None, width: int = 760
 ) -> Any:
     """How far the loss over anchor pairs is from the loss over all pairs, with the line that it cannot cross.
+
+    An anchor stands in for the samples nearest to it; the picture says stand-in, since losses call other things anchors.
 
     Parameters
     ----------
@@ -67,7 +69,7 @@ def anchor_bound(
             customdata=[one.anchors for one in group],
             marker={"size": 8, "symbol": SYMBOLS[index % len(SYMBOLS)], "opacity": 0.7,
                     "color": RUN_COLORS[index % len(RUN_COLORS)]},
-            hovertemplate="%{customdata} anchors: bound %{x:.4f}, gap %{y:.5f}<extra>" + plain(str(name)) + "</extra>",
+            hovertemplate="%{customdata} stand-ins: bound %{x:.4f}, gap %{y:.5f}<extra>" + plain(str(name)) + "</extra>",
         )  # fmt: skip
     both = np.concatenate(everything)
     low, high = max(_FLOOR, float(both[:, 0].min()) / 1.5), max(float(both[:, 0].max()) * 1.5, 2 * _FLOOR)
@@ -76,17 +78,17 @@ def anchor_bound(
         hoverinfo="skip",
     )  # fmt: skip
     ratio = float((both[:, 1] / np.maximum(both[:, 0], _FLOOR)).max())
-    head = f"The gap is at most {number(ratio)} times the bound, over {len(both)} choices of anchors"
+    head = f"The gap is at most {number(ratio)} times the bound, over {len(both)} choices"
     present(fig, title if title is not None else head, "nothing can lie above the dashed line", width=width, height=420)
     fig.update_xaxes(type="log", title_text=AGAINST[against] + " (distance)", exponentformat="power")
-    fig.update_yaxes(type="log", title_text="|loss over all pairs − over anchor pairs|", exponentformat="power")
+    fig.update_yaxes(type="log", title_text="|loss over all pairs − over pairs with stand-ins|", exponentformat="power")
     return fig
 
 
 def chance_constraint(
     recordings: RecordingLike | Runs, *, alpha: float | None = None, title: str | None = None, width: int = 860
 ) -> Any:
-    """How often a pair violates its margin as training goes on, and Markov's bound on it: the surrogate over alpha.
+    """How often a pair lies on the wrong side of beta as training goes on, and Markov's bound on it: the surrogate over alpha.
 
     Parameters
     ----------
@@ -122,8 +124,8 @@ def chance_constraint(
                 hovertemplate=f"step %{{x}}: {what} %{{y:.4f}}<extra>{plain(name)}</extra>",
             )  # fmt: skip
         ends.append(f"{name} {number(probability[-1], 4)} ≤ {number(bound[-1], 4)}")
-    head = f"At the end a pair violates its margin with probability {'; '.join(ends)}"
-    note = "strong: share of pairs on the wrong side of β; pale: mean hinge loss over all pairs, divided by α"
+    head = f"At the end a pair lies on the wrong side of β with probability {'; '.join(ends)}"
+    note = "strong: share of all pairs on the wrong side; pale: mean hinge loss over all pairs, divided by α"
     present(fig, title if title is not None else head, note, width=width, height=380, above=45)
     fig.update_layout(legend={"orientation": "h", "y": 1.0, "yanchor": "bottom", "x": 0})
     fig.add_hline(y=1, line={"color": FAINT, "width": 1, "dash": "dot"})

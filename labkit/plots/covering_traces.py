@@ -6,14 +6,12 @@ from typing import Any
 
 import numpy as np
 import plotly.graph_objects as go
-from plotly.subplots import make_subplots
 
 from labkit.plots.covering_steps import Cover, CoveringSteps
 from labkit.plots.findings import number
-from labkit.plots.marks import extent_of, square_axes
-from labkit.plots.palette import CLASS_COLORS, FAINT, INK, RUN_COLORS, class_color, plain, present, translucent
+from labkit.plots.palette import CLASS_COLORS, FAINT, INK, RUN_COLORS, class_color, plain, translucent
 from labkit.plots.plane import Plane
-from labkit.plots.reading import Floats, check_pixels
+from labkit.plots.reading import Floats
 
 GREEDY, RANDOM, BEST = RUN_COLORS[0], RUN_COLORS[1], RUN_COLORS[2]
 BALLS = [f"balls {i}" for i in range(len(CLASS_COLORS))]  # a trace per colour
@@ -84,41 +82,9 @@ def blank_traces() -> list[tuple[Any, int]]:
     return [(trace, 1) for trace in plane] + [(trace, 2) for trace in curves]
 
 
-def covering_picture(steps: CoveringSteps, step: int, *, title: str | None = None, width: int = 960) -> Any:
-    """The stepper's picture after `step` picks, as a plain figure: the cover in the plane, and the radius so far.
-
-    Parameters
-    ----------
-    steps : what was computed. step : 0 to its k. title : instead of the finding. width : pixels.
-
-    Returns
-    -------
-    plotly.graph_objects.Figure
-
-    Raises
-    ------
-    LabError : a step out of range, or `width` < 10.
-    """
-    check_pixels("width", width)
-    fig = make_subplots(rows=1, cols=2, column_widths=[0.54, 0.46], horizontal_spacing=0.1)
-    plane = Plane.of(np.concatenate([s.points for s in steps.sets]))
-    updates = trace_updates(steps, step, plane)
-    for name, (trace, place) in zip(ORDER, blank_traces(), strict=True):
-        fig.add_trace(trace.update(updates[name]), row=1, col=place)
-    clouds = [plane(s.points) for s in steps.sets]
-    square_axes(fig, extent_of(plane, *clouds), plane, row=1, col=1)
-    label_radii(fig)
-    now = steps.greedy[step]
-    head = f"After {_picks(step)} the covering radius is {number(now)}" if np.isfinite(now) else "No centre yet"
-    head += " (mean over classes)" if len(steps.sets) > 1 and np.isfinite(now) else ""
-    note = "squares: centres that are there already; rings: picks; star: the farthest sample, the next pick"
-    present(fig, title if title is not None else head, note, width=width, height=430)
-    return fig
-
-
 def label_radii(fig: Any) -> None:
     """The axes and the legend of the curves, for the picture and the panel alike."""
-    fig.update_layout(legend={"y": 1.0, "yanchor": "top", "x": 1.0, "xanchor": "right"})
+    fig.update_layout(legend={"y": 1.0, "yanchor": "top", "x": 1.02, "xanchor": "left"})
     fig.update_xaxes(title_text="picks", dtick=1, row=1, col=2)
     fig.update_yaxes(title_text="covering radius (distance)", rangemode="tozero", row=1, col=2)
 
@@ -194,7 +160,7 @@ def notice(steps: CoveringSteps, step: int, *, random: bool = True, best: bool =
             "No centre yet, so no radius. Greedy has nothing to be far from and starts at the first sample; press Next."
         )
     now = steps.greedy[step]
-    text = f"Radius {number(now)}" + (" (mean over classes)" if several else "") + f" after {_picks(step)}."
+    text = f"Radius {number(now)}" + (" (mean over classes)" if several else "") + f" after {how_many(step)}."
     if step < steps.k:
         following = steps.greedy[step + 1]
         text += f" The star is farthest from all centres and comes next, which leaves {number(following)}."
@@ -208,13 +174,14 @@ def notice(steps: CoveringSteps, step: int, *, random: bool = True, best: bool =
     if step and best and steps.optimum is not None:
         least = steps.optimum[step]
         ratio = f", so greedy is {now / least:.2f} times it" if least > 0 else ""
-        text += f" The best {_picks(step)}: {number(least)}{ratio}."
+        text += f" The best {how_many(step)}: {number(least)}{ratio}."
     elif step and best:
         text += " The set is too large to find the best picks; take a smaller pool."
     return text
 
 
-def _picks(count: int) -> str:
+def how_many(count: int) -> str:
+    """So many picks, in words."""
     return f"{count} pick" + ("" if count == 1 else "s")
 
 
@@ -227,5 +194,5 @@ def _stack(parts: list[Floats]) -> Floats:
     return np.concatenate(parts) if parts else np.zeros((0, 2))
 
 
-def _repeat(values: list[str], counts: list[int]) -> list[str]:
+def _repeat(values: list[Any], counts: list[int]) -> list[Any]:
     return [value for value, count in zip(values, counts, strict=True) for _ in range(count)]

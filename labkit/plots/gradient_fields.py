@@ -116,7 +116,7 @@ def gradient_field(
     references : (M, 2) fixed samples or proxies. reference_labels : (M,) their classes, whole numbers. A loss that owns
         proxies takes them as its `weight`, K for each of its classes; None: those that it has.
     label : class of the moving sample.
-    extent : half the side of the square. grid : arrows a side, 3 … 200; a figure of 25 takes a few tenths of a second.
+    extent : half the side of the square. grid : arrows a side, 3 … 200; a figure of 25 takes about a second.
     log : arrows as long as the logarithm of the gradient over three decades, instead of proportional to it.
     title : instead of the loss's name. size : width and height of the plane in pixels.
 
@@ -133,19 +133,16 @@ def gradient_field(
     check_pixels("size", size)
     check_flag("log", log)
     field = field_values(loss, references, reference_labels, label=label, extent=extent, grid=grid)
+    finer = field_values(loss, references, reference_labels, label=label, extent=extent, grid=min(2 * grid - 1, 200))
     marks = reference_traces(field.scene, owns_weight(loss))
-    fig = go.Figure([*ground_traces(field), *arrow_traces(field, log=log), *marks, *key_traces(field)])
+    fig = go.Figure([*ground_traces(field, finer), *arrow_traces(field, log=log), *marks, *key_traces(field)])
     fig.update_layout(shapes=[circle_shape()])
     square = {"range": [-extent, extent], "constrain": "domain", "showgrid": False}
     fig.update_xaxes(title_text="sample before normalisation, coordinate 1", **square)
     fig.update_yaxes(title_text="coordinate 2", scaleanchor="x", scaleratio=1, **square)
     rule = rule_of(loss)
-    head = (
-        title
-        if title is not None
-        else f"{rule.title if rule else type(loss).__name__}: where a sample of class {label} goes"
-    )
-    present(fig, head, scale_note(field, log), width=size + 270, height=size)
+    goes = f"{rule.title if rule else type(loss).__name__}: where a sample of class {label} goes"
+    present(fig, goes if title is None else title, scale_note(field, log), width=size + 270, height=size)
     fig.update_layout(legend={"y": 1.0, "x": 1.02, "font": {"size": 12}}, margin={"r": 260})
     return fig
 
@@ -160,8 +157,9 @@ def scale_note(field: Field, log: bool) -> str:
     return f"An arrow of one cell: a gradient of {unit:.3g}; longer than {LONGEST} cells is cut"
 
 
-def ground_traces(field: Field) -> list[Any]:
-    """What acts as a tint, the edges of the two zones, and lines of equal loss; all white for unknown losses."""
+def ground_traces(field: Field, finer: Field | None = None) -> list[Any]:
+    """What acts as a tint, the edges of the two zones, and lines of equal loss, from a `finer` field where there is one."""
+    lines = finer or field
     nothing = np.zeros((FINE, FINE), dtype=bool)
     sides = [nothing if acting is None else acting for acting in (field.pulled, field.pushed)]
     kinds = sides[0].astype(np.int8) + 2 * sides[1].astype(np.int8)
@@ -177,7 +175,7 @@ def ground_traces(field: Field) -> list[Any]:
         for acting, color in zip(sides, (SAME, OTHER), strict=True)
     ]  # fmt: skip
     levels = go.Contour(
-        x=field.at, y=field.at, z=short(field.loss), ncontours=9, showscale=False, showlegend=False, name="loss",
+        x=lines.at, y=lines.at, z=short(lines.loss), ncontours=9, showscale=False, showlegend=False, name="loss",
         contours={"coloring": "none", "showlabels": True, "labelfont": {"size": 10, "color": "#777777"}},
         line={"color": "#AAAAAA", "width": 1}, hovertemplate="(%{x:.2f}, %{y:.2f}): loss %{z:.3f}<extra></extra>",
     )  # fmt: skip
@@ -189,6 +187,8 @@ def key_traces(field: Field) -> list[Any]:
     keys = [go.Scatter(x=[None], y=[None], mode="lines", line={"color": "#AAAAAA"}, name="equal loss")]
     if field.pulled is None:
         return keys
+    edge = {"color": INK, "width": 1.5, "dash": "dot"}
+    keys.append(go.Scatter(x=[None], y=[None], mode="lines", line=edge, name="edge of the pulls, of the pushes"))
     texts = f"own class pulls:<br>{field.texts[0]}", f"others push:<br>{field.texts[1]}", "both at once"
     rims = SAME, OTHER, FAINT
     return keys + [
@@ -226,7 +226,7 @@ def arrow_traces(field: Field, *, log: bool = False) -> list[Any]:
 
 def reference_traces(scene: Scene, proxies: bool) -> list[Any]:
     """The fixed references: proxies as squares, samples as discs; the own class in blue, others in orange and numbered."""
-    kind = "proxies" if proxies else "samples"
+    kind = "proxies" if proxies else "references"
     traces = []
     for chosen, color, name in ((scene.same, SAME, "own class"), (~scene.same, OTHER, "other classes")):
         xy = scene.references[chosen]

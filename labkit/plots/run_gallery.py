@@ -12,7 +12,7 @@ from labkit.plots.embedding_map import evenly_per_class
 from labkit.plots.findings import number
 from labkit.plots.palette import plain, present
 from labkit.plots.plane import Plane
-from labkit.plots.reading import RecordingLike, Runs, check_pixels, check_sample, named_runs, names_of, value_at
+from labkit.plots.reading import Floats, RecordingLike, Runs, check_pixels, check_sample, named_runs, names_of, value_at
 from labkit.validation import check_number
 
 
@@ -24,10 +24,11 @@ def run_gallery(
     side: int = 300,
     title: str | None = None,
 ) -> Any:
-    """Draw the last embedding of each run, over it its name and MAP@R.
+    """Draw where each run has brought its samples, over it its name and MAP@R.
 
-    The figure over a picture is that on the test pictures where the run has it, of the weights that were best on the
-    held-out ones; else the last on held-out pictures, and says so. The picture shows the weights at the end.
+    A run that was judged on test pictures is shown at the recorded snapshot nearest to the step whose weights were
+    chosen, best on the held-out pictures, with their MAP@R on the test pictures; any other at its last snapshot, with
+    the last MAP@R on held-out pictures, and says so.
 
     Parameters
     ----------
@@ -52,21 +53,45 @@ def run_gallery(
     fig = make_subplots(rows, columns, subplot_titles=heads, horizontal_spacing=0.03, vertical_spacing=0.12 / rows)
     for index, run in enumerate(runs.values()):
         where = {"row": index // columns + 1, "col": index % columns + 1}
-        x, y = np.asarray(run.embeddings[-1], dtype=np.float64), np.asarray(run.labels)
+        x, y = np.asarray(run.embeddings[_shown(run)], dtype=np.float64), np.asarray(run.labels)
         plane, classes = Plane.of(x), np.unique(y)
         xy, kept = plane(x), evenly_per_class(y, sample)
         names = names_of(classes, run.class_names)
         for trace in marks.sample_traces(xy[kept], y[kept], classes, names, size=5, legend=False):
             fig.add_trace(trace, **where)
         extent = marks.extent_of(plane, xy)
-        places = marks.number_positions(xy, y, classes, marks.NUMBER_GAP * extent)
+        places = _apart(marks.number_positions(xy, y, classes, marks.NUMBER_GAP * extent), extent)
         fig.add_trace(marks.number_trace(places, names, size=14), **where)
         marks.square_axes(fig, extent, plane, bare=True, **where)
-    note = "the last embedding of the recorded sample; a class is named at its edge"
+    judged = all("chosen_step" in run.final for run in runs.values())
+    moment = "at the chosen step" if judged else "at the chosen step, or the last"
+    note = f"the recorded sample {moment}; a class is named at its edge"
     present(fig, title or _finding(scores), note, width=columns * side + 60, height=rows * (side + 40) + 20, above=40)
     fig.update_layout(margin={"l": 20, "r": 20, "b": 20})
     fig.update_annotations(font_size=13)
     return fig
+
+
+def _apart(places: Floats, extent: float) -> Floats:
+    """The same places, those closer than a number's height pushed apart, but not out of the picture."""
+    places, gap, edge = places.copy(), 0.14 * extent, 0.93 * extent
+    for _ in range(100):
+        between = places[:, None] - places
+        distance = np.linalg.norm(between, axis=2)
+        np.fill_diagonal(distance, np.inf)
+        lacking = np.maximum(gap - distance, 0)
+        if not lacking.any():
+            break
+        places += np.einsum("ij,ijk->ik", 0.3 * lacking / np.maximum(distance, 1e-9), between)
+        places = np.clip(places, -edge, edge)
+    return places
+
+
+def _shown(run: RecordingLike) -> int:
+    """The snapshot nearest to the step whose weights the run's final figures are of; the last where it has none."""
+    if "chosen_step" not in run.final or "map_at_r" not in run.final:
+        return len(run.steps) - 1
+    return int(np.abs(np.asarray(run.steps) - run.final["chosen_step"]).argmin())
 
 
 def _score(run: RecordingLike) -> tuple[float, str]:

@@ -164,13 +164,13 @@ RULES: dict[type, Rule] = {
     ),
     TripletLoss: Rule(
         "Triplet", "distance", _triplet,
-        "d > d(other class) − m, m = {l.margin:g}", "d < d(own class) + m, m = {l.margin:g}", True,
+        "d > d(nearest other) − m, m = {l.margin:g}", "d < d(farthest own) + m, m = {l.margin:g}", True,
         "Only the difference of two distances counts: move the other reference and the zone moves with it. A sample far "
         "from everything is content as long as its own class is nearer.",
     ),
     MultiSimilarityLoss: Rule(
         "Multi-similarity", "similarity", _multi_similarity,
-        "s < λ = {l.base:g} (turns on there)", "s > λ = {l.base:g} (turns on there)", False,
+        "s < λ = {l.base:g} (beyond the corner)", "s > λ = {l.base:g} (beyond the corner)", False,
         "Soft hinges round λ: α bends the pull slowly, β switches the push on within a few hundredths. Of several "
         "references of a kind the hardest takes nearly all of the force.",
     ),
@@ -182,19 +182,19 @@ RULES: dict[type, Rule] = {
     ),
     SoftTripleLoss: Rule(
         "SoftTriple", "similarity", _soft_triple,
-        "more than a tenth of its full pull", "more than a tenth of its full push", True,
+        "own class's share of the softmax < 0.9", "its share of the softmax > 0.1", True,
         "The pull goes to the nearest centre of the own class: between two of them there is a watershed. Where the own "
         "class leads clearly there is no force at all.",
     ),
     ProxyNCALoss: Rule(
         "ProxyNCA++", "distance", _proxy_nca,
-        "more than a tenth of its full pull", "more than a tenth of its full push", True,
+        "own class's share of the softmax < 0.9", "its share of the softmax > 0.1", True,
         "A classifier's softmax: forces live where classes are confused and fade where the own proxy leads. A low "
         "temperature makes the seam between two classes narrow.",
     ),
     ProxyAnchorLoss: Rule(
         "ProxyAnchor", "similarity", _proxy_anchor,
-        "s < δ = {l.margin:g} (turns on there)", "s > −δ = −{l.margin:g} (turns on there)", False,
+        "s < δ = {l.margin:g} (beyond the corner)", "s > −δ = −{l.margin:g} (beyond the corner)", False,
         "Every proxy judges by itself, without a comparison: own ones pull until s passes δ, each of the others pushes "
         "until s falls below −δ, and for −δ < s < δ all of them act at once.",
     ),

@@ -56,7 +56,7 @@ def test_a_slider_dragged_by_the_mouse_is_followed(open_notebook):
 
 def test_a_click_places_the_star(open_notebook):
     book = lens(open_notebook)
-    x, y = book.pixel(number_of(book, "samples, other classes"), 0)
+    x, y = book.pixel(number_of(book, "references, other classes"), 0)
     book.page.mouse.move(x + 25, y + 25)
     book.page.wait_for_timeout(200)
     book.page.mouse.click(x + 25, y + 25)

@@ -64,7 +64,7 @@ def test_the_figure_shows_the_numbers(lens: LossLens) -> None:
     lines = [t for t in lens.figure.data if t.name in ("own class", "another class")]
     assert np.allclose(lines[0].y, profile.loss["same"], atol=1e-6)
     assert np.allclose(lines[3].y, profile.slope["other"], atol=1e-6)
-    own = named(lens, "samples, own class")
+    own = named(lens, "references, own class")
     assert np.allclose(np.stack([own.x, own.y], axis=1), SCENES[lens.scene.value][0][2:4], atol=1e-3)
     assert lens.figure.layout.shapes[1].x1 == pytest.approx(1 - 0.8**2 / 2, abs=1e-3)
     assert list(lens.figure.layout.xaxis2.range) == [-1, 1]

@@ -92,6 +92,11 @@ def test_the_covering_picture_is_the_stepper_s():
     fig = covering_picture(steps, 3)
     assert len(fig.data) == len(TRACES) and len(fig.data[TRACES["picks"]].x) == 6
     assert f"radius is {steps.greedy[3]:.3f} (mean over classes)" in fig.layout.meta["title"]
+    assert [a.text for a in fig.layout.annotations] == ["<b>0</b>", "<b>1</b>"]
+    assert "squares" not in fig.layout.meta["subtitle"] and "each class's own radius" in fig.layout.meta["subtitle"]
     assert covering_picture(steps, 0).layout.meta["title"] == "No centre yet"
+    assert covering_picture(steps, 0).layout.meta["subtitle"] == ""
+    alone = covering_picture(CoveringSteps([PointSet("a", 0, sets[0].points, sets[1].points[:1])], 2), 0)
+    assert "squares" in alone.layout.meta["subtitle"] and "rings" not in alone.layout.meta["subtitle"]
     with pytest.raises(LabError, match="step"):
         covering_picture(steps, 5)

@@ -27,6 +27,23 @@ def test_each_run_s_last_embedding_with_its_score(ccp: Recording, single: Record
         assert np.allclose(drawn, np.asarray(run.embeddings[-1])[rows], atol=1e-3)
 
 
+def test_a_judged_run_is_shown_at_its_chosen_step(ccp: Recording) -> None:
+    fig = run_gallery(replace(ccp, final={"map_at_r": 0.9, "chosen_step": float(ccp.steps[5]) + 1}), sample=None)
+    traces = [t for t in fig.data if t.mode == "markers"]
+    rows = np.concatenate([np.asarray(t.customdata) for t in traces])
+    drawn = np.concatenate([np.stack([t.x, t.y], axis=1) for t in traces])
+    assert np.allclose(drawn, np.asarray(ccp.embeddings[5])[rows], atol=1e-3)
+    assert "at the chosen step;" in fig.layout.meta["subtitle"]
+
+
+def test_numbers_of_classes_in_one_place_can_be_read(ccp: Recording) -> None:
+    heap = replace(ccp, embeddings=np.asarray(ccp.embeddings) * 0.02 + np.array([0.9, 0.0]), final={})
+    numbers = next(t for t in run_gallery(heap).data if t.mode == "text")
+    places = np.stack([numbers.x, numbers.y], axis=1).astype(float)
+    distance = np.linalg.norm(places[:, None] - places, axis=2)[np.triu_indices(len(places), 1)]
+    assert distance.min() > 0.1 and np.abs(places).max() <= 1.2
+
+
 def test_a_run_without_a_test_says_so(ccp: Recording) -> None:
     held_out = replace(ccp, final={})
     fig = run_gallery(held_out)
