@@ -84,6 +84,19 @@ def one_core_left() -> Iterator[None]:
             torch.set_num_threads(_allowed)
 
 
+@contextmanager
+def threads_kept() -> Iterator[None]:
+    """Put torch's number of threads back afterwards, for libraries that set OpenMP's own, as numba does under UMAP.
+
+    Another number would change the order of sums, and so the last digits of every run that follows.
+    """
+    before = torch.get_num_threads()
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
 def _cores() -> int:
     """Cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

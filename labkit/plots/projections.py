@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from labkit.errors import LabError
 from labkit.plots.plane import Plane
 from labkit.plots.reading import Floats, Ints, float_array
+from labkit.threads import threads_kept
 from labkit.validation import check_choice
 
 METHODS = ("raw", "pca", "umap", "tsne")
@@ -70,7 +71,8 @@ def project(embeddings: Floats, method: str, rows: Ints | None = None, *, seed: 
         raise LabError("embeddings", f"at least {_FEWEST} samples for {method}", len(chosen))
     kept = np.unique(np.linspace(0, len(x) - 1, min(len(x), MOST_SNAPSHOTS)).round().astype(int))
     parts = [x[at][chosen] for at in kept]
-    xy = _umap(parts, seed) if method == "umap" else _tsne(parts, seed)
+    with threads_kept():
+        xy = _umap(parts, seed) if method == "umap" else _tsne(parts, seed)
     name = "UMAP" if method == "umap" else "t-SNE"
     note = f"{name} of {len(chosen)} samples: near means alike; how far apart groups lie, and how large they are, means little"
     return Projection(np.stack(xy).astype(np.float32), kept, chosen, note, (f"{name} 1", f"{name} 2"))

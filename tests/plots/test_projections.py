@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 
 from labkit.errors import LabError
 from labkit.plots.plane import Plane
@@ -56,6 +57,16 @@ def test_classes_stay_apart_and_samples_keep_their_place(method):
     size = np.linalg.norm(layout.xy[0] - layout.xy[0].mean(0), axis=1).mean()
     moved = np.linalg.norm(layout.xy[2] - layout.xy[1], axis=1).mean()
     assert moved < size  # shuffled places would move by about 1.4 times the size
+
+
+def test_torch_keeps_its_number_of_threads():
+    before = torch.get_num_threads()
+    try:
+        torch.set_num_threads(1)
+        project(film()[0], "umap")
+        assert torch.get_num_threads() == 1
+    finally:
+        torch.set_num_threads(before)
 
 
 def test_the_seed_decides():

@@ -46,7 +46,8 @@ def test_alone_on_the_plane(name, digits):
 
 @pytest.mark.parametrize("name", LOSSES)
 def test_ccp_starts_from_samples_and_goes_on_to_new_problems(name, digits):
-    trainer = Trainer(unseen(name, "-ccp", steps=12, evaluate_every=1), splits=digits.disjoint(5))
+    standing_still = {"steps": 6, "evaluate_every": 1, "optimizer.learning_rate": 1e-12, "optimizer.proxy_multiplier": 1e10}
+    trainer = Trainer(unseen(name, "-ccp", **standing_still), splits=digits.disjoint(5))
     recording = trainer.run(progress=False)
     assert len(recording.problems) > 1
     assert recording.proxies.shape[1] == 5
