@@ -93,8 +93,10 @@ class Playground(Panel):
         self.teacher = ipywidgets.ToggleButton(value=not controls, tooltip="For whoever stands before a class")
         on_value(self.teacher, self._show_controls)
         self._show_controls()
-        top = row(self.preset, self.teacher)
-        self.assemble(top, self.controls.box, self.transport.buttons, self.transport.time, self.sharing.box, help_text=HELP)
+        top = row(self.preset, self.transport.buttons)
+        time_row = row(self.transport.time, self.teacher)
+        self.assemble(top, self.controls.box, time_row, help_text=HELP)
+        self.children = (*self.children[:-1], self.sharing.box, self.children[-1])  # the fold below the figure
 
     def _show_controls(self) -> None:
         hidden = self.teacher.value

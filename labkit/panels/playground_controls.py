@@ -32,12 +32,13 @@ METHOD_LABELS = {
     "samples": "samples as anchors",
     "pairs": "pairs of the batch, no proxies",
 }
-NETWORK_LABELS = {"small": "small: 40 steps a second", "resnet20v2": "ResNet20 v2: 4 steps a second"}
+NETWORK_LABELS = {"small": "small, fast", "resnet20v2": "ResNet20 v2, slow"}
 SOURCE_LABELS = {
     "auto": "the best that is here", "mnist": "MNIST", "mnist-5k": "5,000 of MNIST", "digits-8x8": "digits of 8 × 8",
 }  # fmt: skip
-_WIDE = {"width": "100%"}
-_STYLE = {"description_width": "112px"}
+_WHEN = "at the next step; patience: next evaluation; pool and selection: next new start"
+_WIDE = {"width": "auto"}
+_STYLE = {"description_width": "96px"}
 
 
 def _log(low: float, high: float, **more: Any) -> Any:
@@ -78,7 +79,7 @@ class Controls:
         self._quiet = False
         self.hot: dict[str, Any] = {
             "optimizer.learning_rate": _log(-5, 0, description="Learning rate"),
-            "projections.projection_weight": _log(-6, 2, description="λ, pull back"),
+            "projections.projection_weight": _log(-6, 2, description="λ"),
             "projections.patience": _whole(1, 40, description="Patience"),
             "projections.pool_size": _whole(1, 64, description="Pool size"),
             "projections.selection": ipywidgets.Dropdown(
@@ -88,35 +89,31 @@ class Controls:
         self.cold: dict[str, Any] = {
             "method": _menu(METHOD_LABELS, METHODS, description="Method"),
             "loss.name": _menu(LOSS_LABELS, [*self._own, *LOSS_LABELS], description="Loss"),
-            "projections.proxies_per_class": _whole(1, 16, description="Proxies a class"),
+            "projections.proxies_per_class": _whole(1, 16, description="Proxies K"),
             "loss.options.normalize": ipywidgets.Dropdown(
-                options=[("into the ball (Lipschitz)", "lipschitz"), ("onto the circle (l2)", "l2"), ("none", None)],
+                options=[("into the ball", "lipschitz"), ("onto the circle", "l2"), ("none", None)],
                 description="Normalisation", layout=_WIDE, style=_STYLE,
             ),
             "network.name": _menu(NETWORK_LABELS, NETWORKS, description="Network"),
             "data.source": _menu(SOURCE_LABELS, SOURCES, description="Data"),
-            "seed": ipywidgets.BoundedIntText(min=0, max=2**31 - 1, description="Seed", layout={"width": "230px"}, style=_STYLE),
+            "seed": ipywidgets.BoundedIntText(min=0, max=2**31 - 1, description="Seed", layout=_WIDE, style=_STYLE),
         }  # fmt: skip
         for setting, widget in self.hot.items():
             self._listen(setting, widget, self._moved)
         for setting, widget in self.cold.items():
             self._listen(setting, widget, self._replaced)
-        self._options = ipywidgets.VBox()
-        self.box = ipywidgets.HBox(
-            [_group("Acts at once", [*map(self._with_when, self.hot), self._options]), _group("Restarts", self.cold.values())],
-            layout={"flex_flow": "row wrap", "align_items": "flex-start", "grid_gap": "4px 24px", "overflow": "hidden"},
-        )
+        self._hot_grid = _grid()
+        self._arrange()
+        parts = [_group("Acts at once", _WHEN, self._hot_grid), _group("Restarts", "", _grid(self.cold.values()))]
+        self.box = ipywidgets.HBox(parts, layout={"flex_flow": "row wrap", "grid_gap": "4px 20px", "overflow": "hidden"})
+
+    def _arrange(self) -> None:
+        for setting, widget in self.hot.items():
+            widget.tooltip = f"{widget.description}: acts {acts(setting)}"
+        self._hot_grid.children = tuple(self.hot.values())
 
     def _listen(self, setting: str, widget: Any, does: Callable[[str, Any], None]) -> None:
         widget.observe(lambda change: None if self._quiet else does(setting, change["new"]), names="value")
-
-    def _with_when(self, setting: str) -> Any:
-        """A control with the moment from which it acts beside it."""
-        said = f'<div style="color:#555;font-size:11px;line-height:1.15">{acts(setting)}</div>'
-        when = ipywidgets.HTML(said, layout={"width": "136px", "flex": "0 0 136px"})
-        widget = self.hot[setting]
-        widget.tooltip = f"{widget.description}: acts {acts(setting)}"
-        return ipywidgets.HBox([widget, when], layout={"align_items": "center", "overflow": "hidden"})
 
     def _moved(self, setting: str, value: Any) -> None:
         if isinstance(value, float):
@@ -170,11 +167,9 @@ class Controls:
         for setting in [s for s in self.hot if s.startswith(OPTION)]:
             self.hot.pop(setting).close()
             self._shown.pop(setting, None)
-        for child in self._options.children:
-            child.close()
         for name, value in options.items():
             setting = OPTION + name
-            label = name.replace("_", " ").replace("neg ", "negative ").replace("pos ", "positive ").capitalize()
+            label = {"pos_margin": "Margin m⁺", "neg_margin": "Margin m⁻"}.get(name, name.replace("_", " ").capitalize())
             if "margin" in name:
                 widget = ipywidgets.FloatSlider(
                     value=value, min=min(0.0, value), max=max(2.0, value), step=0.01, description=label,
@@ -184,7 +179,7 @@ class Controls:
                 widget = ipywidgets.FloatText(value=value, description=label, layout=_WIDE, style=_STYLE)
             self.hot[setting] = widget
             self._listen(setting, widget, self._moved)
-        self._options.children = [self._with_when(OPTION + name) for name in options]
+        self._arrange()
 
     def _forbid(self, settings: Experiment, own_loss: str) -> None:
         """Grey out what the method or the loss does not have."""
@@ -213,6 +208,11 @@ def _set(widget: Any, value: Any) -> None:
     widget.value = value
 
 
-def _group(title: str, widgets: Iterable[Any]) -> Any:
-    head = ipywidgets.HTML(f"<b>{title}</b>")
-    return ipywidgets.VBox([head, *widgets], layout={"flex": "1 1 400px", "max_width": "560px", "overflow": "hidden"})
+def _grid(widgets: Iterable[Any] = ()) -> Any:
+    columns = "repeat(auto-fill, minmax(225px, 1fr))"
+    return ipywidgets.GridBox(tuple(widgets), layout={"grid_template_columns": columns, "grid_gap": "0 10px"})
+
+
+def _group(title: str, note: str, grid: Any) -> Any:
+    head = ipywidgets.HTML(f'<b>{title}</b> <span style="color:#555;font-size:11px">{note}</span>')
+    return ipywidgets.VBox([head, grid], layout={"flex": "1 1 480px", "overflow": "hidden"})

@@ -54,7 +54,7 @@ class LiveFigure:
     def __init__(self) -> None:
         specs = [[{"rowspan": 5}, {}], *([None, {}] for _ in range(4))]
         grid = make_subplots(
-            5, 2, specs=specs, column_widths=[0.58, 0.42], row_heights=[0.07, 0.2325, 0.2325, 0.2325, 0.2325],
+            5, 2, specs=specs, column_widths=[0.58, 0.42], row_heights=[0.09, 0.2275, 0.2275, 0.2275, 0.2275],
             horizontal_spacing=0.1, vertical_spacing=0.035,
         )  # fmt: skip
         self.widget = Figure(grid)
@@ -66,9 +66,9 @@ class LiveFigure:
     def _lay_out(self) -> None:
         fig = self.widget
         fig.update_layout(
-            template=THEME, height=600, autosize=True, margin={"l": 55, "r": 15, "t": 30, "b": 50}, uirevision="kept",
+            template=THEME, width=1060, height=560, margin={"l": 55, "r": 40, "t": 30, "b": 45}, uirevision="kept",
             legend={"orientation": "h", "y": 1.0, "yanchor": "bottom", "x": 0, "tracegroupgap": 0, "font": {"size": 12}},
-            modebar={"orientation": "h"}, hovermode="closest",
+            hovermode="closest",
         )  # fmt: skip
         for row in range(1, 6):
             fig.update_xaxes(matches=None if row == 5 else "x6", showticklabels=row == 5, row=row, col=2)
@@ -211,9 +211,9 @@ class LiveFigure:
         self._lines = ends, changes
         fig = self.widget
         problems, changed = fig.data[self._at.problems], fig.data[self._at.changes]
-        problems.update(x=[0, *ends], y=[0.5] * (1 + len(ends)), text=[str(i) for i in range(1, 2 + len(ends))])
+        problems.update(x=[0, *ends], y=[0.75] * (1 + len(ends)), text=[str(i) for i in range(1, 2 + len(ends))])
         problems.textposition = "middle right"
-        changed.update(x=[s for s, _ in changes], y=[0.2] * len(changes), text=[plain(what) for _, what in changes])
+        changed.update(x=[s for s, _ in changes], y=[0.15] * len(changes), text=[plain(what) for _, what in changes])
         lines = [*_lines(ends, BOUNDARY, "dot"), *_lines(sorted({s for s, _ in changes}), CHANGE, "dash")]
         circle = [shape for shape in fig.layout.shapes if shape.type == "circle"]
         fig.layout.shapes = [*circle, *lines]

@@ -11,6 +11,7 @@ from typing import Any
 
 TICK = 0.1  # seconds between two frames at least: ten a second at most
 WAIT = 0.02  # seconds between two looks whether the page has drawn the last frame, which leaves it time for its user
+QUICK = 0.25  # seconds: a page that acknowledges a frame sooner is sent the next one before it has
 PATIENT = 2.0  # seconds after which a page that does not answer, e.g. a closed one, is sent the next frame all the same
 
 
@@ -18,7 +19,7 @@ class Watch:
     """Looks again and again, until there is nothing more to see.
 
     The task runs in the event loop of whoever wakes it: a cell's, or, where the kernel has subshells, that of the thread
-    that serves the page's widgets. No frame is sent before the page has drawn the last one, so that none pile up.
+    that serves the page's widgets. No more than one frame waits for the page, so that none pile up.
 
     Parameters
     ----------
@@ -35,12 +36,16 @@ class Watch:
         self._lock = threading.Lock()
         self._task: tuple[asyncio.AbstractEventLoop, asyncio.Task[None]] | None = None
         self.frames = 0
-        self._sent_at, self._waiting = 0.0, False
+        self._figure, self._sent_at, self._quick = figure, 0.0, False
+        self._unseen: dict[int, float] = {}  # frames that the page has not drawn yet: plotly's number, and when it was sent
         figure.observe(self._hear, names="_js2py_traceDeltas")
 
     def _hear(self, change: Any) -> None:
-        if change["new"]:
-            self._waiting = False
+        if not change["new"]:
+            return
+        drawn = change["new"]["trace_edit_id"]
+        for number in [n for n in list(self._unseen) if n <= drawn]:
+            self._quick = time.monotonic() - self._unseen.pop(number) < QUICK
 
     def wake(self) -> None:
         """Begin to look, if nobody does yet; without an event loop (no kernel) nobody will."""
@@ -65,9 +70,13 @@ class Watch:
         more = True
         while more:
             await asyncio.sleep(WAIT)
-            if time.monotonic() - self._sent_at < (PATIENT if self._waiting else TICK):
+            full = len(self._unseen) > self._quick
+            if time.monotonic() - self._sent_at < (PATIENT if full else TICK):
                 continue
+            before = self._figure._last_trace_edit_id
             drew, more = self._look()
             if drew:
                 self.frames += 1
-                self._sent_at, self._waiting = time.monotonic(), True
+                self._sent_at = time.monotonic()
+            if (number := self._figure._last_trace_edit_id) > before:
+                self._unseen[number] = self._sent_at

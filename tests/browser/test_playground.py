@@ -18,7 +18,9 @@ def opened(open_notebook, *cells):
 
 def press(book, label, key, times=1):
     """Focus a slider by its label and press a key, as a user without a mouse does."""
-    handle = book.page.locator(".widget-slider", has=book.page.locator(".widget-label", has_text=label)).locator(".noUi-handle")
+    handle = book.page.locator(".widget-slider", has=book.page.locator(".widget-label", has_text=label)).locator(
+        ".noUi-handle"
+    )
     handle.first.focus()
     for _ in range(times):
         book.page.keyboard.press(key)
@@ -70,9 +72,9 @@ def test_play_change_scrub_and_export(open_notebook, tmp_path):
     # every control that acts at once, by keyboard, while it trains
     book.click("Play")
     moved = {
-        "Learning rate": "optimizer.learning_rate", "λ, pull back": "projections.projection_weight",
-        "Pool size": "projections.pool_size", "Positive margin": "loss.options.pos_margin",
-        "Negative margin": "loss.options.neg_margin",
+        "Learning rate": "optimizer.learning_rate", "λ": "projections.projection_weight",
+        "Pool size": "projections.pool_size", "Margin m⁺": "loss.options.pos_margin",
+        "Margin m⁻": "loss.options.neg_margin",
     }  # fmt: skip
     for label, setting in moved.items():
         press(book, label, "ArrowRight")
@@ -82,7 +84,9 @@ def test_play_change_scrub_and_export(open_notebook, tmp_path):
     assert book.value("panel.session.state") == "playing"
     book.click("Pause")
     book.until("panel.session.settle(0) and panel._drawn[0] == panel.session.version")
-    shapes = book.page.evaluate("() => document.querySelector('.js-plotly-plot')._fullLayout.shapes.filter(s => s.line.dash === 'dash').length")
+    shapes = book.page.evaluate(
+        "() => document.querySelector('.js-plotly-plot')._fullLayout.shapes.filter(s => s.line.dash === 'dash').length"
+    )
     assert shapes >= 2
     # back in time
     book.page.locator(".widget-slider", has_text="Snapshot").locator(".noUi-handle").first.focus()
@@ -97,7 +101,7 @@ def test_play_change_scrub_and_export(open_notebook, tmp_path):
     book.page.mouse.move(x - 4, y)
     book.page.mouse.move(x, y)
     book.page.wait_for_selector(".hoverlayer .hovertext", timeout=10_000)
-    assert "class" in book.page.inner_text(".hoverlayer .hovertext")
+    assert "class" in book.page.text_content(".hoverlayer .hovertext")
     book.screenshot("playground")
     # export, save, code
     book.page.get_by_text("Save, share, code").click()
@@ -113,7 +117,7 @@ def test_play_change_scrub_and_export(open_notebook, tmp_path):
     book.until("panel.session.snapshot.step == 0 and panel.session.snapshot.run == 2")
     choose(book, "Loss", "Triplet")
     book.until("panel.session.snapshot.run == 3 and 'margin' in panel.session.snapshot.options")
-    book.page.locator(".widget-label", has_text="Margin").wait_for()
+    book.page.get_by_text("Margin", exact=True).wait_for()
     book.click("Stop")
     book.until("panel.session.state == 'stopped'")
     assert book.value("panel.message.value") == ""
@@ -123,7 +127,10 @@ def test_play_change_scrub_and_export(open_notebook, tmp_path):
 
 def test_two_panels_one_shown_twice_and_a_cell_that_runs_again(open_notebook):
     book = opened(
-        open_notebook, 'panel = Playground("ccp", **small)\npanel', 'other = Playground("collapse", seed=1, **small)\nother', "other"
+        open_notebook,
+        'panel = Playground("ccp", **small)\npanel',
+        'other = Playground("collapse", seed=1, **small)\nother',
+        "other",
     )
     book.until_drawn(3)
     for name in ("panel", "other"):
