@@ -197,8 +197,8 @@ class LiveFigure:
             known = np.isfinite(values)
             x, y = steps[: len(values)][known], values[known]
             points = np.stack([x, np.maximum(y, SMALLEST) if logarithmic else y], axis=1)
-            _move(data[self._at.curves + index], points)
-            _move(data[self._at.here + index], points[x <= step][-1:])
+            for place, shown in ((self._at.curves, points), (self._at.here, points[x <= step][-1:])):
+                data[place + index].x, data[place + index].y = shown.astype(np.float32).T  # unrounded: a spread may be tiny
 
     def _draw_lines(self, snapshot: Snapshot) -> None:
         """Where problems end and where something was changed by hand; sent only when there is a new one."""

@@ -1,6 +1,7 @@
 """The playground without a browser: its controls reach the run, its figure shows it, and nothing of it stays behind."""
 
 import asyncio
+import dataclasses
 import gc
 import json
 import math
@@ -83,11 +84,20 @@ def test_the_curves_have_a_point_per_evaluation_and_marks_where_something_change
     recording = panel.recording()
     score = traces(panel, "MAP@R")[0]
     np.testing.assert_allclose(score.x, recording.metrics["step"])
-    np.testing.assert_allclose(score.y, recording.metrics["map_at_r"], atol=5e-4)
+    np.testing.assert_allclose(score.y, recording.metrics["map_at_r"], rtol=1e-6)
     lines = [shape for shape in panel.figure.layout.shapes if shape.type == "line"]
     assert {(shape.x0, shape.line.dash) for shape in lines} == {(10, "dot"), (10, "dash")}
     marked = next(trace for trace in panel.figure.data if trace.marker.symbol == "triangle-down")
     assert list(marked.x) == [10, 10] and marked.text[0] == "learning rate 0.002 → 0.01"
+
+
+def test_a_tiny_spread_is_drawn_as_what_it_is(make):
+    panel = make()
+    go(panel, 10)
+    snapshot = panel.session.snapshot
+    tiny = (1e-1, 4e-4, 2.5e-7)
+    panel._live.draw(dataclasses.replace(snapshot, metrics={**snapshot.metrics, "proxy_spread": tiny}))
+    np.testing.assert_allclose(traces(panel, "proxy spread")[0].y, tiny, rtol=1e-6)
 
 
 def test_covering_balls_reach_as_far_as_the_95_per_cent_cover(make):
