@@ -49,9 +49,10 @@ class MultiLevelLoss(nn.Module):
         return values.chunk(count, dim=1)
 
     def normalized(self, x: Tensor) -> Tensor:
-        """`x` (N, levels · D), each level as its loss sees it."""
-        pairs = zip(self.losses, self.split("x", x))
-        return torch.cat([loss.normalized(part) if isinstance(loss, BaseLoss) else part for loss, part in pairs], dim=1)
+        """`x` (..., levels · D), each level as its loss sees it."""
+        pairs = zip(self.losses, self.split("x", x.reshape(-1, x.shape[-1]) if x.ndim else x))
+        parts = [loss.normalized(part) if isinstance(loss, BaseLoss) else part for loss, part in pairs]
+        return torch.cat(parts, dim=1).view_as(x)
 
     def forward(
         self,

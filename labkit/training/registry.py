@@ -129,7 +129,9 @@ def _one_loss(
         return kind(**options)
     if options.get("weight_reg_weight", 0) and proxies > 1:
         options = {**options, "weight_regularizer": SparseCentersRegularizer(classes, proxies)}
-    return kind(classes, size, proxies, generator=generator, **options)
+    # By name: another argument may stand third, as ProxyAnchor's margin does.
+    count = "centers_per_class" if "centers_per_class" in inspect.signature(kind).parameters else "proxies_per_class"
+    return kind(num_classes=classes, embedding_size=size, generator=generator, **{count: proxies}, **options)
 
 
 def inner_loss(loss: nn.Module) -> Any:

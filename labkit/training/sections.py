@@ -16,6 +16,7 @@ AUGMENTATIONS = ("none", "shift", "affine")
 PRECISIONS = ("auto", "float32", "bfloat16", "float16")
 SCHEDULES = ("constant", "cosine", "step")
 OPTIMIZERS = ("adam", "sgd")
+LARGEST_BATCH = 100_000
 LEVELS = ("", "low", "middle", "high", "low+middle+high")
 
 
@@ -46,6 +47,9 @@ class Data:
         check_choice("data.augmentation", self.augmentation, AUGMENTATIONS)
         check_number("data.classes_per_batch", self.classes_per_batch, low=1, whole=True)
         check_number("data.samples_per_class", self.samples_per_class, low=1, whole=True)
+        if self.classes_per_batch * self.samples_per_class > LARGEST_BATCH:
+            expected = f"a batch, classes_per_batch · samples_per_class, of at most {LARGEST_BATCH:,} pictures"
+            raise LabError("data.samples_per_class", expected, f"{self.classes_per_batch} · {self.samples_per_class}")
         if self.is_photos and self.train_classes:
             hint = "Photographs are cut by classes as the section photos says."
             raise LabError("data.train_classes", "0 for photographs", self.train_classes, hint)
@@ -155,7 +159,7 @@ class Memory:
     warmup_steps: int = 0
 
     def check(self) -> None:
-        check_number("memory.size", self.size, low=0, whole=True)
+        check_number("memory.size", self.size, low=0, high=1_000_000, whole=True)
         check_number("memory.warmup_steps", self.warmup_steps, low=0, whole=True)
 
 
@@ -221,12 +225,13 @@ class Optimizer:
     def check(self) -> None:
         check_choice("optimizer.name", self.name, OPTIMIZERS)
         check_number("optimizer.learning_rate", self.learning_rate, low=0, high=1e30, open_low=True)
-        check_number("optimizer.weight_decay", self.weight_decay, low=0)
+        check_number("optimizer.weight_decay", self.weight_decay, low=0, high=1e30)
         check_number("optimizer.beta1", self.beta1, low=0, high=0.9999)
         check_number("optimizer.beta2", self.beta2, low=0, high=0.999999)
         check_number("optimizer.momentum", self.momentum, low=0, high=0.9999)
-        check_number("optimizer.head_multiplier", self.head_multiplier, low=0)
-        check_number("optimizer.proxy_multiplier", self.proxy_multiplier, low=0)
+        most = min(1e30, 1e30 / self.learning_rate)  # a rate of more would not fit into the weights' 32 bits
+        check_number("optimizer.head_multiplier", self.head_multiplier, low=0, high=most)
+        check_number("optimizer.proxy_multiplier", self.proxy_multiplier, low=0, high=most)
         check_number("optimizer.head_only_steps", self.head_only_steps, low=0, whole=True)
         check_choice("optimizer.schedule", self.schedule, SCHEDULES)
         check_number("optimizer.hold_fraction", self.hold_fraction, low=0, high=0.99)

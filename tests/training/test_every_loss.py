@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+
 import numpy as np
 import pytest
 import torch
@@ -10,7 +12,7 @@ from labkit.errors import LabError
 from labkit.losses import CrossBatchMemory, MultiLevelLoss, SparseCentersRegularizer
 from labkit.metrics import nmi, retrieval_metrics
 from labkit.training import Experiment, Trainer
-from labkit.training.registry import LOSSES, loss_options, owns_its_proxies
+from labkit.training.registry import LOSSES, build_loss, loss_options, owns_its_proxies
 
 OWNERS = [name for name in LOSSES if owns_its_proxies(name)]
 PAIRS = [name for name in LOSSES if not owns_its_proxies(name)]
@@ -143,11 +145,30 @@ def test_levels(network, levels, digits):
 
 
 def test_soft_triple_takes_its_regulariser_by_weight():
-    from labkit.training.registry import build_loss
-
     loss = build_loss(unseen("soft_triple", **{"loss.options": {"weight_reg_weight": 0.2}}), 5)
     assert isinstance(loss.weight_regularizer, SparseCentersRegularizer) and loss.weight_reg_weight == 0.2
     assert build_loss(unseen("soft_triple", **{"loss.options": {}}), 5).weight_regularizer is None
+
+
+@pytest.mark.parametrize("name", OWNERS)
+def test_the_number_of_proxies_is_no_other_option(name):
+    changes = {"loss.name": name, "loss.options": {}, "projections.proxies_per_class": 3}
+    loss = build_loss(Experiment.preset("mnist-2d-ccp", **changes), 5)
+    assert loss.weight.shape == (15, 2)
+    defaults = {key: p.default for key, p in inspect.signature(type(loss)).parameters.items() if key in loss_options(name)}
+    assert {key: getattr(loss, key) for key in defaults} == defaults
+    for key in {"margin", "temperature"} & set(defaults):
+        assert getattr(build_loss(unseen(name, **{"loss.options": {key: 0.25}}), 5), key) == 0.25
+
+
+@pytest.mark.parametrize("method", ["ccp", "proxy", "samples"])
+def test_several_levels_with_proxies(method, digits):
+    changes = {"network.levels": "low+middle+high", "network.embedding_size": 4, "steps": 2, "method": method}
+    trainer = Trainer(unseen("ms", **changes), splits=digits.disjoint(5))
+    recording = trainer.run(progress=False)
+    assert recording.proxies.shape[3] == 12 and np.isfinite(recording.proxies).all()
+    levels = recording.embeddings.reshape(-1, 3, 4)  # each level is normalised by its own loss
+    np.testing.assert_allclose(np.linalg.norm(levels, axis=2), 1, atol=2e-3)
 
 
 @pytest.mark.parametrize(
@@ -167,6 +188,11 @@ def test_soft_triple_takes_its_regulariser_by_weight():
         ({"optimizer.step_size": 0}, "step_size"),
         ({"optimizer.head_only_steps": -1}, "head_only_steps"),
         ({"memory.size": -1}, "memory.size"),
+        ({"memory.size": 10**12, "method": "pairs"}, "memory.size"),
+        ({"data.samples_per_class": 10**6}, "at most 100,000 pictures"),
+        ({"optimizer.weight_decay": 1e300}, "weight_decay"),
+        ({"optimizer.head_multiplier": 1e300}, "head_multiplier"),
+        ({"optimizer.proxy_multiplier": 1e29, "optimizer.learning_rate": 1e3}, "proxy_multiplier"),
         ({"network.levels": "lowest"}, "network.levels"),
     ],
 )
