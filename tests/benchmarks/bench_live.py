@@ -97,9 +97,11 @@ def measure(book: Notebook, seconds: float) -> list[tuple[str, str, str]]:
     steps, frames = play(book, seconds)
     delay, answer = latency(book, 9), answers(book, 20)
     book.click("Pause")
-    book.execute("panel.session.settle()")
+    book.until("panel.session.state == 'paused'")
     every_step = "panel.session.reset(panel.session.snapshot.settings.replace(evaluate_every=1))"
-    book.execute(f"{every_step}; panel.step(100); panel.session.settle(); panel.refresh()", seconds=120)
+    book.execute(f"{every_step}; panel.step(100)")
+    book.until("len(panel.session.snapshot.stored) > 100 and panel.session.state == 'paused'", seconds=120)
+    book.execute("panel.refresh()")
     rate = scrub(book, 100)
     return [
         ("points drawn", f"{points:,}", ""),
