@@ -117,6 +117,16 @@ def _edge_traces(ends: Floats, start: Floats, owners: Any, similarities: Floats)
     ]  # fmt: skip
 
 
+def _apart(xy: Floats, names: list[str]) -> list[str]:
+    """The names, but one alone where proxies of a name have come together: written on top of each other nobody reads them."""
+    near = 0.1 * max(float(np.ptp(xy)), 1e-9) if len(xy) else 0.0
+    shown: list[int] = []
+    for i, place in enumerate(xy):
+        if all(names[i] != names[j] or float(np.linalg.norm(place - xy[j])) > near for j in shown):
+            shown.append(i)
+    return [name if i in shown else "" for i, name in enumerate(names)]
+
+
 def _node_traces(xy: Floats, point: Floats, chosen: Any, owners: Any, label: int, names: list[str]) -> list[Any]:
     selected = np.isin(np.arange(len(xy)), chosen)
     traces = []
@@ -128,9 +138,10 @@ def _node_traces(xy: Floats, point: Floats, chosen: Any, owners: Any, label: int
                 x=short(xy[mask, 0]), y=short(xy[mask, 1]), mode="markers+text" if name == "connected" else "markers",
                 marker={"symbol": PROXY_SYMBOL, "size": 13 if name == "connected" else 8, "color": fill,
                         "line": {"width": 1.5, "color": colors or INK}},
-                opacity=1.0 if name == "connected" else 0.6, text=[names[c] for c in owners[mask]],
+                opacity=1.0 if name == "connected" else 0.6, text=_apart(xy[mask], [names[c] for c in owners[mask]]),
                 textposition="top right", name=f"proxy, {name}",
-                hovertemplate=f"proxy of class %{{text}}, {name}<extra></extra>",
+                hovertext=_apart(xy[mask], [names[c] for c in owners[mask]]),
+                hovertemplate=f"proxy of class %{{hovertext}}, {name}<extra></extra>",
             )
         )  # fmt: skip
     star = go.Scatter(

@@ -11,7 +11,7 @@ import torch
 from labkit.errors import LabError
 from labkit.losses import ProxyGMLLoss, ProxyNCALoss
 from labkit.plots import sample_subgraph
-from labkit.plots.subgraphs import WIDTHS, class_sums
+from labkit.plots.subgraphs import WIDTHS, _apart, class_sums
 
 X = np.random.default_rng(4).normal(size=(9, 2))
 Y = np.arange(9) % 3
@@ -98,3 +98,9 @@ def test_many_dimensions_and_classes() -> None:
 def test_bad_input_is_refused(change: dict[str, Any], message: str) -> None:
     with pytest.raises(LabError, match=message):
         sample_subgraph(**{"loss": make(), "embeddings": X, "labels": Y, **change})
+
+
+def test_a_heap_of_one_class_is_named_once() -> None:
+    places = np.array([[0.0, 0.0], [0.01, 0.0], [0.01, 0.01], [1.0, 1.0]])
+    assert _apart(places, ["3", "3", "4", "3"]) == ["3", "", "4", "3"]
+    assert _apart(places[:0], []) == []
