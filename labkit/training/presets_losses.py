@@ -46,7 +46,7 @@ CHOSEN: dict[str, dict[str, tuple[int, float]]] = {
     },
     "unseen": {
         "c1": (1, 3e-3), "c2": (1, 3e-3), "triplet": (1, 3e-3), "ms": (0, 3e-3), "rll": (0, 3e-3),
-        "soft_triple": (1, 3e-3), "proxy_nca": (1, 3e-3), "proxy_anchor": (0, 3e-3), "proxy_gml": (0, 3e-3),
+        "soft_triple": (1, 3e-3), "proxy_nca": (1, 3e-3), "proxy_anchor": (1, 3e-3), "proxy_gml": (0, 3e-3),
     },
 }  # fmt: skip
 # Proxies of each class, as the papers have them.
