@@ -17,7 +17,7 @@ from labkit.errors import LabError
 from labkit.geometry import l2_normalize, lipschitz_normalize
 from labkit.losses.proxy_base import owns_proxies
 from labkit.selection import greedy_k_center, random_selection
-from labkit.validation import check_choice, check_flag, check_number, describe
+from labkit.validation import check_choice, check_flag, check_loss_value, check_number, describe
 
 Verdict = Literal["improved", "waiting", "next problem"]
 
@@ -156,11 +156,10 @@ class AlternatingProjections(nn.Module):
             if anchors is not None:
                 expected = f"None: {type(self.loss).__name__} owns its proxies"
                 raise LabError("anchors", expected, describe(anchors), "A pair loss takes anchors in their place.")
-            alone: Tensor = self.loss(embeddings, labels, indices_tuple)
-            return alone
+            return check_loss_value(self.loss, self.loss(embeddings, labels, indices_tuple))
         references = self.proxies if anchors is None else anchors
         flat = references.flatten(0, 1).to(torch.promote_types(embeddings.dtype, torch.float32))
-        total: Tensor = self.loss(embeddings, labels, ref_emb=flat, ref_labels=self.proxy_labels)
+        total = check_loss_value(self.loss, self.loss(embeddings, labels, ref_emb=flat, ref_labels=self.proxy_labels))
         if self.pair_weight > 0:
             total = total + self.pair_weight * self.loss(embeddings, labels, indices_tuple)
         return total

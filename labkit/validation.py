@@ -123,6 +123,18 @@ def _is_finite(value: float) -> bool:
         return False
 
 
+def check_loss_value(loss: Any, value: Any) -> Tensor:
+    """Return what `loss` gave if it is a real 0-d tensor, which is what can be trained with.
+
+    Raises
+    ------
+    LabError : no tensor, another shape, or complex.
+    """
+    if not isinstance(value, Tensor) or value.ndim != 0 or value.is_complex():
+        raise LabError(type(loss).__name__, "a loss that gives a real 0-d tensor", describe(value), "Perhaps .mean() is missing.")
+    return value
+
+
 def check_choice(name: str, value: Any, options: Iterable[str]) -> str:
     """Return `value` if it is one of `options`; otherwise suggest the nearest.
 

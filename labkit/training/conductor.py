@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections import deque
 from collections.abc import Callable
@@ -13,6 +14,7 @@ from labkit.training.experiment import Experiment
 from labkit.training.inbox import Inbox
 from labkit.training.live_run import Aborted, LiveRun, Snapshot
 from labkit.training.trainer import Trainer
+from labkit.validation import describe
 
 Build = Callable[[Experiment], Trainer]
 
@@ -55,7 +57,11 @@ class Conductor:
         except Aborted:
             self._torn = True
             self.rest()
-        except Exception as error:  # noqa: BLE001 - shown by whoever watches, raised by join
+        except BaseException as error:
+            if not isinstance(error, Exception) and threading.current_thread() is threading.main_thread():
+                raise
+            if not isinstance(error, Exception):  # would end the thread unseen, e.g. sys.exit() in a loss
+                error = RuntimeError(f"The training thread was told to end by {error!r}")
             refused = command is not None and isinstance(error, LabError) and self._run is not None
             self._failed = self._failed or not refused
             self.error, self._message = error, str(error) if isinstance(error, LabError) else repr(error)
@@ -85,7 +91,10 @@ class Conductor:
         """A new run, paused; of the settings as they stand, where no other experiment is given."""
         old = self._run
         wanted = experiment if experiment is not None else self.newest.settings
-        run = LiveRun((build or self._build)(wanted), self._aborted)
+        trainer = (build or self._build)(wanted)
+        if not isinstance(trainer, Trainer):
+            raise LabError("build", "a function of an experiment that gives a Trainer", describe(trainer))
+        run = LiveRun(trainer, self._aborted)
         if experiment is None and old is not None and old.own_loss:  # its settings are in no experiment
             for name, value in old.look(fresh=False)["options"].items():
                 run.change(OPTION + name, value)

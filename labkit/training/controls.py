@@ -46,9 +46,9 @@ def acts(setting: str) -> str:
     ------
     LabError : it cannot be changed while a run goes on.
     """
-    if setting.startswith(OPTION):
+    if isinstance(setting, str) and setting.startswith(OPTION):
         return "at the next step"
-    if setting not in ACTS:
+    if not isinstance(setting, str) or setting not in ACTS:
         hint = f"Reset the session with experiment.replace(**{{{setting!r}: ...}})."
         raise LabError("setting", f"one that acts at once: {', '.join(ACTS)}, {OPTION}…", repr(setting), hint)
     return ACTS[setting]

@@ -121,7 +121,8 @@ class LiveRun:
         self._before_change: tuple[int, dict[str, Any]] | None = None
 
     def _see_loss(self, _module: nn.Module, _inputs: Any, output: Tensor) -> None:
-        self._last = output.detach()
+        if isinstance(output, Tensor):  # anything else is refused by whoever asked for it
+            self._last = output.detach()
 
     def _see_network(self, _module: nn.Module, _inputs: Any) -> None:
         if self._aborted():

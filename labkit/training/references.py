@@ -6,10 +6,12 @@ import torch
 from torch import Tensor, nn
 
 from labkit.ccp import AlternatingProjections
+from labkit.errors import LabError
 from labkit.losses import CrossBatchMemory
 from labkit.training.embedder import CHUNK, Embedder
 from labkit.training.experiment import Experiment
 from labkit.training.pictures import Pictures
+from labkit.validation import check_loss_value
 
 
 class References:
@@ -67,15 +69,20 @@ class References:
         """The loss, with its gradient, of the training pictures at `indices` (n,) with `labels` (n,)."""
         if self.projections is None:
             named = {"sample_ids": indices} if isinstance(self.pair_loss, CrossBatchMemory) else {}
-            loss: Tensor = self.pair_loss(self.embedder.forward(self.pictures.views(indices)), labels, **named)
-            return loss
+            embeddings = self.embedder.forward(self.pictures.views(indices))
+            return self._learnable(check_loss_value(self.pair_loss, self.pair_loss(embeddings, labels, **named)))
         anchors, wanted = None, indices
         if self.by_samples and self.anchors is not None:  # embedded afresh, in one batch with the samples
             wanted = torch.cat((indices, self.anchors.flatten()))
         embeddings = self.embedder.forward(self.pictures.views(wanted))
         if len(wanted) > len(indices):
             anchors = embeddings[len(indices) :].view_as(self.projections.proxies)
-        loss = self.projections(embeddings[: len(indices)], labels, anchors=anchors)
+        return self._learnable(self.projections(embeddings[: len(indices)], labels, anchors=anchors))
+
+    def _learnable(self, loss: Tensor) -> Tensor:
+        if not loss.requires_grad:
+            expected = "a loss computed from the embeddings, with its gradient"
+            raise LabError(type(self.pair_loss).__name__, expected, "one that does not depend on them", "Look for a detach().")
         return loss
 
     @torch.no_grad()

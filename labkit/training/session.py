@@ -20,6 +20,7 @@ from labkit.threads import one_core_left
 from labkit.training.conductor import Build, Conductor
 from labkit.training.controls import OPTION, acts
 from labkit.training.experiment import Experiment
+from labkit.training.given import check_build, check_experiment, check_word
 from labkit.training.inbox import Command, Inbox, serve
 from labkit.training.live_run import Snapshot
 from labkit.training.recording import Recording
@@ -66,19 +67,21 @@ class LiveSession:
         threaded: bool = True,
         frame_seconds: float = 0.1,
     ) -> None:
+        check_experiment(experiment)
         self.threaded = threaded
         self._inbox, self._lock, self._abort = Inbox(), threading.RLock(), threading.Event()
         self._conductor = Conductor(
             experiment,
-            build or (lambda wanted: Trainer(wanted, splits=splits, loss=copy.deepcopy(loss))),
+            check_build(build) or (lambda wanted: Trainer(wanted, splits=splits, loss=copy.deepcopy(loss))),
             self._inbox,
             self._abort.is_set,
             check_number("frame_seconds", frame_seconds, low=0),
         )
         self._thread: threading.Thread | None = None
+        self._starting = threading.Lock()  # of the thread, and its end: commands may come from several threads
         weakref.finalize(self, self._inbox.close)
         if name is not None:
-            older = _named.get(name)
+            older = _named.get(check_word("name", name))
             if older is not None:
                 older.stop()
             _named[name] = self
@@ -117,6 +120,9 @@ class LiveSession:
 
     def reset(self, experiment: Experiment | None = None, *, build: Build | None = None) -> None:
         """Begin again, paused: with another experiment, or with the settings as they stand now."""
+        if experiment is not None:
+            check_experiment(experiment)
+        check_build(build)
         self._command(lambda: self._conductor.rebuild(experiment, build))
 
     def go_back(self) -> None:
@@ -128,8 +134,10 @@ class LiveSession:
 
         A step that takes too long is let go of at the network's next use; `start` then goes on from the last evaluation.
         """
-        thread, self._thread = self._thread, None
-        self._inbox.close()
+        check_number("timeout", timeout, low=0, high=threading.TIMEOUT_MAX)
+        with self._starting:
+            thread, self._thread = self._thread, None
+            self._inbox.close()
         if thread is not None and thread is not threading.current_thread():
             thread.join(timeout / 2)
             if thread.is_alive():
@@ -189,7 +197,7 @@ class LiveSession:
         """Without a thread: obey all commands, then do at most `steps` of the steps that are due (None: all)."""
         if self._alive():
             raise LabError("run_pending", "a session whose thread does not run", "one whose thread does", "Use settle().")
-        left = -1 if steps is None else steps
+        left = -1 if steps is None else check_number("steps", steps, low=0, whole=True)
         while self._inbox.due() or (self._inbox.busy and left != 0):
             left -= not self._inbox.due()
             self._turn()
@@ -210,16 +218,19 @@ class LiveSession:
         return thread is not None and thread.is_alive()
 
     def _command(self, command: Command) -> None:
-        self._inbox.put(command)
-        if self.threaded and not self._alive():
-            arguments = (weakref.ref(self), LiveSession._turn, self._inbox, self._inbox.open())
-            self._thread = threading.Thread(target=serve, args=arguments, name="labkit session", daemon=True)
-            self._abort.clear()
-            self._thread.start()
+        with self._starting:
+            self._inbox.put(command)
+            if self.threaded and not self._alive():
+                arguments = (weakref.ref(self), LiveSession._turn, self._inbox, self._inbox.open())
+                thread = threading.Thread(target=serve, args=arguments, name="labkit session", daemon=True)
+                self._abort.clear()
+                thread.start()
+                self._thread = thread
 
     def _ask(self, question: Callable[[], Answer]) -> Answer:
         """The answer, given by the thread if there is one, else here."""
-        if not self._alive() or threading.current_thread() is self._thread:
+        thread = self._thread
+        if thread is None or not thread.is_alive() or threading.current_thread() is thread:
             with self._lock, one_core_left():
                 return question()
         answers: list[Answer] = []
@@ -232,8 +243,8 @@ class LiveSession:
                 given.set()
 
         self._inbox.put(answer)
-        while not given.wait(0.1) and self._alive():
-            pass
+        while not given.wait(0.1) and thread is self._thread and thread.is_alive():
+            pass  # a thread that was stopped meanwhile has forgotten the question
         return answers[0] if answers else self._ask_again(question)
 
     def _ask_again(self, question: Callable[[], Answer]) -> Answer:

@@ -18,6 +18,7 @@ from labkit.training.embedder import Embedder
 from labkit.training.evaluation import Evaluator
 from labkit.training.experiment import Experiment
 from labkit.training.frozen import frozen_splits
+from labkit.training.given import check_given
 from labkit.training.optimisation import build_optimizer, choose_device, choose_precision, prepare_groups
 from labkit.training.photographs import open_pictures, start_from_pca
 from labkit.training.recorder import fixed_sample, start_recorder
@@ -78,6 +79,7 @@ class Trainer:
         device: str = "auto",
         callbacks: Sequence[Callback] = (),
     ) -> None:
+        check_given(experiment, splits, loss)
         self.experiment, self.callbacks = experiment, list(callbacks)
         self.splits = splits if splits is not None else load_splits(experiment)
         self.device = choose_device(device)

@@ -1,0 +1,70 @@
+"""What a caller hands to a trainer or a session, looked at before anything is loaded or built."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import nn
+
+from labkit.datasets import Splits
+from labkit.errors import LabError
+from labkit.training.experiment import Experiment
+from labkit.validation import describe
+
+
+def check_experiment(experiment: Any) -> Experiment:
+    """Return `experiment` if it is one.
+
+    Raises
+    ------
+    LabError : a preset's name, a dictionary, or anything else.
+    """
+    if not isinstance(experiment, Experiment):
+        hint = "Experiment.preset(name) makes one of a preset, Experiment.from_dict(settings) of a dictionary."
+        raise LabError("experiment", "an Experiment", describe(experiment), hint)
+    return experiment
+
+
+def check_given(experiment: Any, splits: Any, loss: Any) -> None:
+    """Refuse an experiment, pictures or a loss (the last two may be None) of another kind than a trainer takes.
+
+    Raises
+    ------
+    LabError : names the one that is wrong.
+    """
+    check_experiment(experiment)
+    if splits is not None and not isinstance(splits, Splits):
+        raise LabError("splits", "Splits, as load_digits gives them, or None", describe(splits))
+    if loss is None:
+        return
+    if isinstance(loss, type):
+        raise LabError("loss", "a loss, not its class", loss.__name__, f"Write {loss.__name__}(…).")
+    if not isinstance(loss, nn.Module):
+        hint = "labkit.losses.FunctionLoss makes one of a function."
+        raise LabError("loss", "a torch.nn.Module called as loss(embeddings, labels, …)", describe(loss), hint)
+    if type(loss).forward is nn.Module.forward:
+        raise LabError("loss", "a module with a forward method", type(loss).__name__)
+
+
+def check_build(build: Any) -> Any:
+    """Return `build` if it can be called, or is None.
+
+    Raises
+    ------
+    LabError : anything else.
+    """
+    if build is not None and not callable(build):
+        raise LabError("build", "a function of an experiment that gives a Trainer", describe(build))
+    return build
+
+
+def check_word(name: str, value: Any) -> str:
+    """Return `value` if it is a str.
+
+    Raises
+    ------
+    LabError : anything else.
+    """
+    if not isinstance(value, str):
+        raise LabError(name, "a word", describe(value))
+    return value
