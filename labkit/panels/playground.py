@@ -67,8 +67,7 @@ class Playground(Panel):
         self._drawn = (-1, "", "")  # version, state and notice on the page
         build = builder(splits, self._losses.get(self._own_loss))
         self.session = LiveSession(wanted, build=build, threaded=threaded, frame_seconds=TICK)
-        self.session.prepare()
-        self._live = LiveFigure()
+        self._live = LiveFigure(self.session.prepare())
         super().__init__(self._live.widget)
         self._watch = Watch(self.figure, self._look)
         self._build_widgets(controls)

@@ -51,17 +51,19 @@ class LiveFigure:
     widget : the FigureWidget. balls : whether covering balls are drawn.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, snapshot: Snapshot) -> None:
         specs = [[{"rowspan": 5}, {}], *([None, {}] for _ in range(4))]
         grid = make_subplots(
             5, 2, specs=specs, column_widths=[0.58, 0.42], row_heights=[0.09, 0.2275, 0.2275, 0.2275, 0.2275],
             horizontal_spacing=0.1, vertical_spacing=0.035,
         )  # fmt: skip
-        self.widget = Figure(grid)
+        self.widget: Any = grid
         self.balls = False
         self._run, self._extent = -1, 0.0
         self._lines: tuple[tuple[int, ...], tuple[tuple[int, str], ...]] = ((), ())
         self._lay_out()
+        self.draw(snapshot)
+        self.widget = Figure(grid)  # born with its traces: what is added before the page has loaded its script is lost
 
     def _lay_out(self) -> None:
         fig = self.widget

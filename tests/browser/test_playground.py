@@ -41,6 +41,8 @@ def agrees(book, panel="panel"):
     mine = book.value(f"[[round(float(v), 3) for v in (t.x if t.x is not None else ())] for t in {panel}.figure.data]")
     index = book.value("[p for p in ('panel', 'other') if p in globals()]").index(panel)
     theirs = [[round(v, 3) for v in trace["x"] or [] if v is not None] for trace in book.drawn()[index]["data"]]
+    if len(mine) != len(theirs):
+        return False
     return all(abs(a - b) < 2e-3 for x, y in zip(mine, theirs, strict=True) for a, b in zip(x, y, strict=False))
 
 
