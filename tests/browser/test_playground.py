@@ -143,11 +143,13 @@ def test_two_panels_one_shown_twice_and_a_cell_that_runs_again(open_notebook):
     until_agrees(book), until_agrees(book, "other")
     first, second, third = (figure["data"][0]["x"] for figure in book.drawn())
     assert second == third != first
+    assert book.complaints == []
     book.execute("former, thread = panel, panel.session._thread\nformer.play()")
     book.rerun(1)
     book.until("panel is not former and former.session.state == 'stopped' and not thread.is_alive()")
     assert book.value("other.session.snapshot.step") == 20
-    assert book.complaints == []
+    # A frame that was under way to the closed figure finds it without its data; plotly's page complains of that.
+    assert [said for said in book.complaints if not said.startswith("Error setting state")] == []
 
 
 def test_an_interrupt_a_busy_cell_and_a_page_that_comes_back(open_notebook):
