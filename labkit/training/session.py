@@ -159,15 +159,8 @@ class LiveSession:
         self._conductor.seen = True
         return self._conductor.newest
 
-    @property
-    def state(self) -> str:
-        """The newest snapshot's state, without taking it."""
-        return self._conductor.newest.state
-
-    @property
-    def version(self) -> int:
-        """The newest snapshot's number, without taking it."""
-        return self._conductor.newest.version
+    state = property(lambda self: self._conductor.newest.state, doc="The newest snapshot's state, without taking it.")
+    version = property(lambda self: self._conductor.newest.version, doc="The newest snapshot's number, without taking it.")
 
     def prepare(self) -> Snapshot:
         """Build the trainer and measure the untrained network, in the caller's thread if no other works; once."""
@@ -231,8 +224,7 @@ class LiveSession:
         """The answer, given by the thread if there is one, else here."""
         thread = self._thread
         if thread is None or not thread.is_alive() or threading.current_thread() is thread:
-            with self._lock, one_core_left():
-                return question()
+            return self._here(question)
         answers: list[Answer] = []
         given = threading.Event()
 
@@ -245,10 +237,10 @@ class LiveSession:
         self._inbox.put(answer)
         while not given.wait(0.1) and thread is self._thread and thread.is_alive():
             pass  # a thread that was stopped meanwhile has forgotten the question
-        return answers[0] if answers else self._ask_again(question)
+        return answers[0] if answers else self._here(question)  # the thread ended, or what it raised is raised here
 
-    def _ask_again(self, question: Callable[[], Answer]) -> Answer:
-        with self._lock, one_core_left():  # the thread has ended, or what it raised is raised here
+    def _here(self, question: Callable[[], Answer]) -> Answer:
+        with self._lock, one_core_left():
             return question()
 
     def _turn(self) -> None:
