@@ -111,10 +111,17 @@ def check_combination(experiment: Experiment) -> None:
 def build_loss(
     experiment: Experiment, classes: int = _MANY, generator: torch.Generator | None = None
 ) -> PairLoss | BaseProxyLoss | MultiLevelLoss | CrossBatchMemory:
-    """The experiment's loss; proxies that it owns, for `classes` classes, are drawn from `generator`."""
+    """The experiment's loss; proxies that it owns, for `classes` classes, are drawn from `generator`.
+
+    Raises
+    ------
+    LabError : options that do not go with so many classes.
+    """
     size, levels = experiment.network.embedding_size, max(1, len(_levels(experiment)))
     arguments = experiment.loss.options, classes, size, experiment.projections.proxies_per_class, generator
     losses = [_one_loss(experiment.loss.name, *arguments) for _ in range(levels)]
+    for each in losses:
+        each.check_parameters()  # what depends on the number of classes, before the first step
     loss = losses[0] if levels == 1 else MultiLevelLoss(losses)
     if experiment.memory.size:
         return CrossBatchMemory(loss, levels * size, experiment.memory.size, experiment.memory.warmup_steps)

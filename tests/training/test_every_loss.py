@@ -201,6 +201,13 @@ def test_what_does_not_go_together_is_refused_by_name(changes, named):
         Experiment.preset("mnist-2d-ccp", **{"loss.options": {}, **changes})
 
 
+def test_a_ratio_too_small_for_the_classes_is_refused_before_the_first_step(digits):
+    changes = {"data.source": "digits-8x8", "loss.name": "proxy_gml", "loss.options": {"ratio": 0.05}}
+    experiment = Experiment.preset("mnist-2d-ccp", **changes)  # of 1000 classes it would do
+    with pytest.raises(LabError, match="ratio: expected above 1 / num_classes = 0.1"):
+        Trainer(experiment, splits=digits)
+
+
 def test_options_that_json_cannot_hold_are_none():
     for name in LOSSES:
         assert not {"weight_init_func", "num_classes", "options"} & set(loss_options(name))
