@@ -13,6 +13,7 @@ from labkit.datasets import ImageSet, PhotoSet, Splits, spread_sample, stratifie
 from labkit.training.experiment import Experiment
 from labkit.training.recording import Problem, Recording
 from labkit.training.sections import PHOTO_SOURCES
+from labkit.validation import check_finite
 
 THUMBNAIL = 32  # pixels of each side of a recorded photograph
 
@@ -36,7 +37,15 @@ class Recorder:
         self.final: dict[str, float] = {}
 
     def snapshot(self, step: int, embeddings: Tensor, proxies: Tensor | None) -> None:
-        """Keep where the samples (n, D) and the proxies (C, K, D) lie now."""
+        """Keep where the samples (n, D) and the proxies (C, K, D) lie now.
+
+        Raises
+        ------
+        LabError : NaN or infinity, which no figure and no file takes.
+        """
+        check_finite("embeddings", embeddings)
+        if proxies is not None:
+            check_finite("proxies", proxies)
         self.steps.append(step)
         values = embeddings.detach().float().cpu()
         fits = float(values.abs().max()) <= torch.finfo(torch.float16).max

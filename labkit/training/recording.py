@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from labkit.errors import LabError
 from labkit.files import write_atomically
 from labkit.training.recording_parts import check_parts
+from labkit.validation import describe
 
 FORMAT = 1
 Array = NDArray[Any]
@@ -90,8 +91,29 @@ class Recording:
 
         Raises
         ------
-        LabError : the disk is full or read-only.
+        LabError : parts that `load` would refuse (nothing is written then), or the disk is full or read-only.
         """
+        self._check_kinds()
+        try:
+            with np.errstate(over="ignore", invalid="ignore"):  # what has become infinite is refused below
+                arrays, meta = self._to_parts()
+            check_parts(self._from_parts(arrays, json.loads(meta)))
+        except LabError:
+            raise
+        except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
+            hint = "Recording's documentation gives the shape of each part."
+            raise LabError("recording", "parts that fit together", str(error), hint) from error
+        arrays["meta"] = np.frombuffer(meta, dtype=np.uint8)
+        return write_atomically(path, lambda file: np.savez_compressed(file, allow_pickle=False, **arrays))
+
+    def _check_kinds(self) -> None:
+        for name in ("steps", "embeddings", "labels", "proxies", "thumbnails"):
+            value = getattr(self, name)
+            if not isinstance(value, np.ndarray) and (value is not None or name not in ("proxies", "thumbnails")):
+                raise LabError(f"recording.{name}", "a NumPy array", describe(value), "Write np.asarray(…).")
+
+    def _to_parts(self) -> tuple[dict[str, Array], bytes]:
+        """What goes into the file: the arrays, and all the rest as JSON."""
         small = np.abs(self.embeddings).max(initial=0.0) <= np.finfo(np.float16).max
         arrays: dict[str, Array] = {
             "steps": self.steps.astype(np.int64),
@@ -121,8 +143,7 @@ class Recording:
             "final": self.final,
             "environment": self.environment,
         }
-        arrays["meta"] = np.frombuffer(json.dumps(meta, default=_plain_number).encode(), dtype=np.uint8)
-        return write_atomically(path, lambda file: np.savez_compressed(file, allow_pickle=False, **arrays))
+        return arrays, json.dumps(meta, default=_plain_number).encode()
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Recording:

@@ -140,7 +140,8 @@ class Trainer:
             if self.steps_done % self.experiment.evaluate_every == 0 or last:
                 self._evaluate(last)
             elif self.steps_done in self._early_snapshots:
-                self.recorder.snapshot(self.steps_done, self.embed(self.sample.images), self.references.current())
+                with during(f"step {self.steps_done}"):
+                    self.recorder.snapshot(self.steps_done, self.embed(self.sample.images), self.references.current())
             self.seconds += time.perf_counter() - started
 
     def _one_step(self) -> None:

@@ -127,12 +127,34 @@ def test_missing_files_and_newer_formats_are_named(tmp_path, monkeypatch):
         ("experiment", [], "no dictionary"),
     ],
 )  # fmt: skip
-def test_parts_that_do_not_fit_are_refused_when_loaded(tmp_path, part, value, message):
+def test_parts_that_do_not_fit_are_refused_when_loaded_and_when_saved(tmp_path, monkeypatch, part, value, message):
     recording = example()
     setattr(recording, part, value)
-    path = recording.save(tmp_path / "r.npz")
+    with pytest.raises(LabError, match=message):
+        recording.save(tmp_path / "r.npz")
+    assert not any(tmp_path.iterdir())
+    with monkeypatch.context() as patch:
+        patch.setattr("labkit.training.recording.check_parts", lambda recording: None)
+        path = recording.save(tmp_path / "r.npz")
     with pytest.raises(LabError, match=message):
         Recording.load(path)
+
+
+@pytest.mark.parametrize("part", ["steps", "embeddings", "labels", "proxies", "thumbnails"])
+def test_a_list_in_place_of_an_array_is_named_before_anything_is_written(tmp_path, part):
+    recording = example()
+    setattr(recording, part, getattr(recording, part).tolist())
+    with pytest.raises(LabError, match=rf"^recording.{part}: expected a NumPy array; got .*Write np.asarray"):
+        recording.save(tmp_path / "r.npz")
+    assert not any(tmp_path.iterdir())
+
+
+def test_what_a_single_cannot_hold_is_refused_before_anything_is_written(tmp_path):
+    recording = example()
+    recording.embeddings = np.full((T, N, D), 1e300)
+    with pytest.raises(LabError, match="embeddings with NaN or infinity"):
+        recording.save(tmp_path / "r.npz")
+    assert not any(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("text", [b'{"format": "1"}', b'{"format": null}', b"[" * 100_000, b"\xff"])

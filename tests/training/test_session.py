@@ -239,6 +239,19 @@ def test_a_loss_of_ones_own_that_turns_nan_is_told_at_its_step_and_goes_back_to_
     assert session.run_pending().step == 25
 
 
+def test_weights_that_turn_nan_fail_at_their_step_and_what_was_recorded_before_can_be_saved(digits, tmp_path):
+    class Fails(torch.nn.Module):
+        def forward(self, embeddings, labels, indices_tuple=None, ref_emb=None, ref_labels=None):
+            return (embeddings * 0).sum().sqrt()  # 0, with a derivative of infinity times 0
+
+    session = session_of(digits, own=Fails())
+    session.start()
+    snapshot = session.run_pending()
+    assert snapshot.state == "failed" and "at step 1" in snapshot.message
+    loaded = Recording.load(session.recording().save(tmp_path / "r.npz"))
+    assert loaded.steps.tolist() == [0] and np.isfinite(loaded.embeddings).all()
+
+
 def test_an_exception_of_another_kind_is_raised_on_join(digits):
     def broken(values, same, different):
         raise RuntimeError("no such pair")
