@@ -240,7 +240,7 @@ def test_the_file_is_whole_or_as_it_was(runs: dict[str, Recording], tmp_path: Pa
     target = tmp_path / "new" / "report.html"
     assert write_report(target, runs["CCP"]) == target
     before = target.read_bytes()
-    with pytest.raises(LabError, match=r"recording.labels"):
+    with pytest.raises(LabError, match=r"recordings: expected .* got labels of shape"):
         write_report(target, replace(runs["CCP"], labels=runs["CCP"].labels[:-1]))
     assert target.read_bytes() == before
     assert list(target.parent.iterdir()) == [target]

@@ -42,7 +42,7 @@ class EmbeddingExplorer(Panel):
 
     Raises
     ------
-    LabError : embeddings without labels, or arrays that disagree.
+    LabError : embeddings without labels, arrays that disagree, NaN, names that are no list, or `neighbours` < 1.
 
     Examples
     --------

@@ -37,10 +37,13 @@ class Explored:
             check_recording("source", source)
             labels = source.labels if labels is None else labels
             images = source.thumbnails if images is None else images
-            class_names = class_names or list(source.class_names)
+            class_names = source.class_names if class_names is None else class_names
             self.steps = [int(s) for s in source.steps]
             source = source.embeddings
-        flat = np.ndim(source) == 2
+        try:
+            flat = np.ndim(source) == 2
+        except ValueError:  # rows of different lengths, which float_array names
+            flat = True
         self.x: Floats = float_array("source", source, "n, D" if flat else "T, n, D")
         self.x = self.x[None] if flat else self.x
         if self.x.shape[1] < 2:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipywidgets
 
 from labkit.panels.explored import Explored
+from labkit.validation import check_number
 
 LAYOUTS = {"2-D as it is": "raw", "PCA": "pca", "UMAP (some seconds)": "umap", "t-SNE (some seconds)": "tsne"}
 HELP = """
@@ -29,6 +30,7 @@ class ExplorerControls:
     `anchor` and `count` ask for neighbours; `hovered` and `gallery` hold pictures."""
 
     def __init__(self, data: Explored, neighbours: int) -> None:
+        neighbours = int(check_number("neighbours", neighbours, low=1, whole=True))
         wide = {"description_width": "initial"}
         last = len(data.labels) - 1
         known = {name: way for name, way in LAYOUTS.items() if way != "raw" or data.x.shape[2] == 2}

@@ -15,7 +15,8 @@ from labkit.plots.covering_steps import CoveringSteps, PointSet, class_sets, exa
 from labkit.plots.covering_traces import TRACES, blank_traces, label_radii, notice, trace_updates
 from labkit.plots.palette import present
 from labkit.plots.plane import Plane
-from labkit.plots.reading import RecordingLike, float_array, label_array
+from labkit.plots.reading import RecordingLike, check_recording, float_array, label_array
+from labkit.validation import check_number
 
 ALL, GIVEN = "all classes at once", "given embeddings"
 HELP = """
@@ -48,7 +49,7 @@ class KCenterStepper(Panel):
 
     Raises
     ------
-    LabError : embeddings without labels, or shapes that disagree.
+    LabError : embeddings without labels, shapes that disagree, NaN, an empty recording, or a setting out of its range.
 
     Reference: Algorithm 2 of "Deep Metric Learning with Chance Constraints".
 
@@ -61,6 +62,8 @@ class KCenterStepper(Panel):
         self, source: Any = None, labels: Any = None, proxies: Any = None, *,
         k: int = 8, pool_size: int = 16, seed: int = 0,
     ) -> None:  # fmt: skip
+        k, pool_size = (int(check_number(name, v, low=1, whole=True)) for name, v in (("k", k), ("pool_size", pool_size)))
+        seed = int(check_number("seed", seed, low=0, high=10**6, whole=True))
         self._sources = _sources(source, labels, proxies)
         figure = Figure(make_subplots(rows=1, cols=2, column_widths=[0.54, 0.46], horizontal_spacing=0.1))
         for trace, column in blank_traces():
@@ -181,6 +184,10 @@ def _sources(source: Any, labels: Any, proxies: Any) -> dict[str, Any]:
     """What can be chosen: by name, a function of pool size and seed that gives a list of sets."""
     made: dict[str, Any] = {}
     if isinstance(source, RecordingLike):
+        check_recording("source", source)
+        float_array("source.embeddings", source.embeddings, "T, n, D")
+        if source.proxies is not None:
+            float_array("source.proxies", source.proxies, "T, C, K, D")
         for problem in source.problems:
             made[f"after problem {problem.index + 1}, step {problem.end:,}"] = _pool_of(
                 source.embeddings[problem.snapshot], source.labels, problem.proxies, source.class_names

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from labkit.errors import LabError
 from labkit.plots import marks
 from labkit.plots.embedding_map import evenly_per_class
 from labkit.plots.plane import Plane
@@ -42,8 +41,6 @@ class Film:
         embeddings = float_array("recording.embeddings", recording.embeddings, "T, n, D")
         labels = label_array("recording.labels", recording.labels, embeddings.shape[1])
         self.steps = [int(s) for s in recording.steps]
-        if len(self.steps) != len(embeddings):
-            raise LabError("recording.steps", f"one step per snapshot, {len(embeddings)}", len(self.steps))
         self.classes: Ints = np.unique(labels)
         self.names = names_of(self.classes, recording.class_names)
         # The last snapshot decides on the axes, so that the picture does not turn while it plays.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, cast, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -87,14 +87,22 @@ def named_runs(recordings: RecordingLike | Runs) -> dict[str, RecordingLike]:
 
 
 def check_recording(name: str, recording: Any) -> RecordingLike:
-    """Return `recording` if it has all parts of one.
+    """Return `recording` if it has all parts of one, and they fit together.
 
     Raises
     ------
-    LabError : it has not.
+    LabError : they are missing, of shapes that disagree, empty, NaN or infinite.
     """
     if not isinstance(recording, RecordingLike):
         raise LabError(name, "a Recording", describe(recording), "Recording.load(path) reads one from its file.")
+    from labkit.training.recording_parts import check_parts  # here: figures do without the training package otherwise
+
+    try:
+        check_parts(cast(Any, recording))
+    except (TypeError, ValueError, AttributeError) as error:
+        raise LabError(name, "a recording whose parts fit together", str(error)) from error
+    if not np.size(recording.embeddings):
+        raise LabError(name, "at least one snapshot, sample and dimension", f"embeddings of shape {np.shape(recording.embeddings)}")
     return recording
 
 
@@ -152,17 +160,29 @@ def label_array(name: str, values: Any, n: int) -> Ints:
     """
     if hasattr(values, "detach"):
         values = values.detach().cpu()
-    array = np.asarray(values)
+    expected = f"one label per embedding, shape ({n},)"
+    try:
+        array = np.asarray(values)
+    except ValueError:  # lists of different lengths
+        raise LabError(name, expected, describe(values)) from None
     if array.shape != (n,):
-        raise LabError(name, f"one label per embedding, shape ({n},)", f"shape {array.shape}")
+        raise LabError(name, expected, "None" if values is None else f"shape {array.shape}")
     if array.dtype.kind not in "iu":
         raise LabError(name, "whole numbers", f"dtype {array.dtype}")
     return array.astype(np.int64)
 
 
 def names_of(classes: Ints, class_names: Sequence[str] | None) -> list[str]:
-    """The name of each class; its number where there is no name for it."""
-    known = list(class_names or ())
+    """The name of each class; its number where there is no name for it.
+
+    Raises
+    ------
+    LabError : `class_names` is no list.
+    """
+    try:
+        known = [] if class_names is None else list(class_names)
+    except TypeError:
+        raise LabError("class_names", "a name per class, in a list", describe(class_names)) from None
     return [legible(str(known[c])) if 0 <= c < len(known) else str(c) for c in classes]
 
 
@@ -182,8 +202,10 @@ def proxies_by_class(name: str, proxies: Any, classes: Ints, dimensions: int, *,
     if array.shape[0] == len(classes):
         return array
     if untrained and classes.min() >= 0 and len(array):
-        nobody = np.full((max(0, int(classes.max()) + 1 - len(array)), *array.shape[1:]), np.nan)
-        array = np.concatenate((array, nobody))
+        known = classes < len(array)  # labels may be any numbers: no row for each number up to the largest
+        own = np.full((len(classes), *array.shape[1:]), np.nan)
+        own[known] = array[classes[known]]
+        return own
     if classes.min() < 0 or array.shape[0] <= classes.max():
         raise LabError(name, f"one row per class, C = {len(classes)}", f"shape {array.shape}")
     chosen: Floats = array[classes]

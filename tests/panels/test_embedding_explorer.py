@@ -189,11 +189,32 @@ def test_labels_may_be_any_whole_numbers_and_pictures_may_be_missing():
         ((np.zeros((1, 2)), [0]), "source: expected at least two samples"),
         ((np.zeros((4, 2)), [0, 1, 0, 1], np.zeros((3, 8, 8), np.uint8)), "images"),
         (("a string", [0]), "source"),
+        (([[1, 2], [3]], [0, 1]), "source: expected numbers of shape"),
     ],
 )
 def test_what_is_refused(arguments, message):
     with pytest.raises(LabError, match=message):
         EmbeddingExplorer(*arguments)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("class_names", 3), ("neighbours", "x"), ("neighbours", None), ("neighbours", 0)]
+)
+def test_a_setting_of_another_kind_is_refused(name, value):
+    with pytest.raises(LabError, match=f"^{name}: expected"):
+        EmbeddingExplorer(np.eye(2), [0, 1], **{name: value})
+
+
+def test_class_names_may_be_an_array():
+    panel = EmbeddingExplorer(np.eye(2), [0, 1], class_names=np.array(["cat", "dog"]))
+    assert panel._data.names == ["cat", "dog"]
+    panel.close()
+
+
+def test_a_recording_whose_proxies_are_nan_is_refused(recording):
+    recording.proxies[3, 0] = np.nan
+    with pytest.raises(LabError, match="^source: .*proxies with NaN"):
+        EmbeddingExplorer(recording)
 
 
 def test_pandas_and_umap_are_loaded_only_when_asked_for():

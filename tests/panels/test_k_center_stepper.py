@@ -110,6 +110,41 @@ def test_what_is_refused(arguments, message):
         KCenterStepper(*arguments)
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("k", -1), ("k", 2.5), ("pool_size", "x"), ("pool_size", 0), ("seed", "x"), ("seed", -1)],
+)
+def test_a_setting_that_no_slider_has_is_refused(name, value):
+    with pytest.raises(LabError, match=f"^{name}: expected a whole number"):
+        KCenterStepper(**{name: value})
+
+
+@pytest.mark.parametrize("problems", [True, False])
+@pytest.mark.parametrize(("change", "message"), [
+    (lambda x: x[:0], "steps of shape|at least one snapshot"),
+    (lambda x: x[:, :0], "labels of shape"),
+    (lambda x: x[:, :, :0], "at least one snapshot|proxies of shape"),
+    (lambda x: np.full_like(x, np.nan), "NaN"),
+    (lambda x: np.full_like(x, 1e30), "at most 1e[+]30"),
+])  # fmt: skip
+def test_a_recording_that_holds_nothing_to_draw_is_refused(change, message, problems):
+    recording = make_recording(3)
+    recording.embeddings = change(recording.embeddings)
+    if not problems:
+        recording.problems = []
+    with pytest.raises(LabError, match=f"^source.*({message})"):
+        KCenterStepper(recording)
+
+
+def test_empty_recordings_whose_parts_agree_are_refused():
+    recording = make_recording(3)
+    recording.problems, recording.proxies = [], None
+    recording.metrics = {}
+    recording.steps, recording.embeddings = recording.steps[:0], recording.embeddings[:0]
+    with pytest.raises(LabError, match="^source: expected at least one snapshot"):
+        KCenterStepper(recording)
+
+
 def test_a_closed_panel_is_collected():
     panel = KCenterStepper()
     watched = weakref.ref(panel)

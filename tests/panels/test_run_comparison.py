@@ -11,6 +11,7 @@ import pytest
 from labkit.errors import LabError
 from labkit.panels import RunComparison
 from labkit.plots.comparison import snapshot_at
+from labkit.plots.reading import proxies_by_class
 from tests.plots.recordings import make_recording
 
 
@@ -77,6 +78,19 @@ def test_what_is_refused(runs):
         RunComparison({})
     with pytest.raises(LabError, match="sample"):
         RunComparison(runs, sample=0)
+    runs["CCP"].proxies = runs["CCP"].proxies[:-1]
+    with pytest.raises(LabError, match=r"recordings\['CCP'\]: expected a recording whose parts fit .*proxies of shape"):
+        RunComparison(runs)
+
+
+def test_labels_far_beyond_the_proxies_take_no_more_memory(runs):
+    runs["CCP"].labels = np.where(runs["CCP"].labels == 9, 10**9, runs["CCP"].labels)
+    runs["CCP"].proxies, runs["CCP"].problems = runs["CCP"].proxies[:, :9], []
+    own = proxies_by_class("p", np.ones((2, 1, 2)), np.array([0, 1, 10**9]), 2, untrained=True)
+    assert np.isnan(own).all(axis=(1, 2)).tolist() == [False, False, True]
+    panel = RunComparison(runs)
+    assert panel.message.value == ""
+    panel.close()
 
 
 def test_a_closed_panel_leaves_nothing(runs):

@@ -53,7 +53,7 @@ def test_a_finished_run_without_proxies_has_no_letter(ccp: Recording) -> None:
 
 
 def test_many_problems_keep_the_first_and_the_last() -> None:
-    recording = make_recording(16, snapshots=33, per_class=3)
+    recording = make_recording(16, snapshots=33, per_class=4)
     letters = [p.letter for p in pictures_of(recording, 5)]
     assert (letters[0], letters[-1], len(letters)) == ("(a)", "(b.15)", 5)
     assert "5 of 16 problems" in problem_gallery(recording, most=5).layout.meta["subtitle"]
