@@ -7,7 +7,6 @@ from functools import partial
 from typing import Any
 
 import ipywidgets
-import numpy as np
 from plotly.subplots import make_subplots
 
 from labkit.panels.common import Figure, Panel, on_value, reports_errors, row
@@ -16,6 +15,7 @@ from labkit.panels.lens_traces import CLICKED, Drawn, blank_traces, draw, readou
 from labkit.plots.gradient_fields import circle_shape
 from labkit.plots.palette import present
 from labkit.plots.probing import check_loss, make_scene, owns_weight
+from labkit.plots.reading import float_array, label_array
 from labkit.validation import check_number
 
 EXTENT = 1.2
@@ -64,7 +64,9 @@ class LossLens(Panel):
         if loss is not None:
             check_loss(loss)
         if references is not None:
-            scene = make_scene(None, references, reference_labels, np.asarray(reference_labels).flat[0].item())
+            count = len(float_array("references", references, "M, 2"))
+            own = label_array("reference_labels", reference_labels, count)
+            scene = make_scene(None, references, own, own[0].item())
             self._scenes = {"your references": (scene.references, scene.labels), **SCENES}
         elif loss is not None and owns_weight(loss):
             scene = make_scene(loss, None, None, 0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import inspect
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -52,7 +53,7 @@ def check_loss(loss: Any) -> None:
 
     Raises
     ------
-    LabError : a class instead of an instance, or nothing to call.
+    LabError : a class instead of an instance, nothing to call, or a call that takes other arguments.
     """
     if isinstance(loss, type):
         raise LabError("loss", "a loss, not its class", loss.__name__, f"Write {loss.__name__}(…).")
@@ -60,6 +61,22 @@ def check_loss(loss: Any) -> None:
         raise LabError("loss", "a loss, called as loss(embeddings, labels, …)", describe(loss))
     if isinstance(loss, BaseLoss):
         loss.check_parameters()
+    else:
+        _check_signature(loss)
+
+
+def _check_signature(loss: Any) -> None:
+    """Refuse a function that cannot be called as `ask` calls losses."""
+    known = ["embeddings", "labels"] + ([] if owns_weight(loss) else ["indices_tuple", "ref_emb", "ref_labels"])
+    try:
+        signature = inspect.signature(loss.forward if isinstance(loss, nn.Module) else loss)
+    except (TypeError, ValueError):  # written in C: nothing is known before the call
+        return
+    try:
+        signature.bind(*known)
+    except TypeError as error:
+        hint = "labkit.losses.FunctionLoss makes one of a function."
+        raise LabError("loss", f"a loss, called as loss({', '.join(known)})", f"one that takes {signature}", hint) from error
 
 
 def prepared(loss: Any) -> Any:

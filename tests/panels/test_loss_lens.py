@@ -174,6 +174,11 @@ def test_a_loss_with_proxies_begins_with_them() -> None:
         ((ContrastiveLoss,), "loss: expected a loss, not its class"),
         ((None, [[0.0, 1.0]], [0, 1]), "reference_labels: expected one label per"),
         ((None, [[0.0, 1.0, 2.0]], [0]), "references: expected two columns"),
+        ((None, [[0.0, 1.0]]), "reference_labels: expected one label per .* got None"),
+        ((None, [[0.0, 1.0]], [None]), "reference_labels: expected whole numbers"),
+        ((None, [[0.0, 1.0]], []), "reference_labels: expected one label per"),
+        ((None, [[0.0, 1.0], [1.0, 0.0]], [[0], [1, 2]]), "reference_labels: expected one label per"),
+        ((lambda x, y: x.sum(),), r"loss: expected a loss, called as loss\(embeddings, labels, indices_tuple.*FunctionLoss"),
     ],
 )
 def test_bad_input_is_refused(given: tuple[Any, ...], message: str) -> None:
