@@ -183,7 +183,7 @@ class LossLens(Panel):
     def _fields(self) -> list[Any]:
         """For a loss of the user's own: a field for each of its numbers."""
         made = []
-        for name, value in vars(self.loss).items():
+        for name, value in getattr(self.loss, "__dict__", {}).items():
             if isinstance(value, float) and not name.startswith("_"):
                 box = ipywidgets.FloatText(value, description=name, style={"description_width": "initial"})
                 on_value(box, partial(self._set_from, name, box))

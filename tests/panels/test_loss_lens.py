@@ -161,6 +161,11 @@ def test_references_of_ones_own() -> None:
     assert panel.message.value == ""
 
 
+def test_a_function_written_in_c_is_asked_and_what_it_gives_is_named() -> None:
+    panel = LossLens(print)
+    assert "0-d tensor" in panel.message.value
+
+
 def test_a_loss_with_proxies_begins_with_them() -> None:
     loss = ProxyNCALoss(3, 2, 2)
     panel = LossLens(loss)

@@ -153,8 +153,8 @@ def test_soft_triple_takes_its_regulariser_by_weight():
 @pytest.mark.parametrize("name", OWNERS)
 def test_the_number_of_proxies_is_no_other_option(name):
     changes = {"loss.name": name, "loss.options": {}, "projections.proxies_per_class": 3}
-    loss = build_loss(Experiment.preset("mnist-2d-ccp", **changes), 5)
-    assert loss.weight.shape == (15, 2)
+    loss = build_loss(Experiment.preset("mnist-2d-ccp", **changes), 50)  # of fewer ProxyGML's own ratio is refused
+    assert loss.weight.shape == (150, 2)
     defaults = {key: p.default for key, p in inspect.signature(type(loss)).parameters.items() if key in loss_options(name)}
     assert {key: getattr(loss, key) for key in defaults} == defaults
     for key in {"margin", "temperature"} & set(defaults):
