@@ -268,7 +268,8 @@ def test_poc_finds_out_before_training_that_it_cannot_write(run, tmp_path):
 
 def test_poc_interrupted_leaves_a_report(tmp_path):
     """A real Ctrl-C, once the first training has begun."""
-    program = "from labkit.cli import main; main()"
+    # A shell starts a job in the background with Ctrl-C ignored, and this whole test run may be one.
+    program = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); from labkit.cli import main; main()"
     arguments = ["poc", "--steps", "100000", "--out", str(tmp_path / "out")]
     with subprocess.Popen(
         [sys.executable, "-c", program, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=tmp_path
