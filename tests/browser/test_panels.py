@@ -38,9 +38,9 @@ def test_the_stepper_steps_by_button_and_by_key(book):
     assert book.value("panel.step") == 0
     ink = "() => document.querySelector('.js-plotly-plot')._fullData.map((t) => t.marker?.color)"
     assert [book.page.evaluate(ink)[at] for at in (STAR, BEST, NOW)] == ["white", "#009E73", "#222222"]
-    for _ in range(3):
+    for step in range(1, 4):
         book.click("Next")
-    book.until("panel.step == 3")
+        book.until(f"panel.step == {step}")
     book.page.wait_for_function("document.querySelector('.js-plotly-plot')._fullData[14].x.length === 30")
     book.screenshot("stepper", selector=".jp-OutputArea-output .widget-vbox")
     book.page.keyboard.press("Space")  # the button still has the focus

@@ -95,7 +95,7 @@ def test_play_change_scrub_and_export(open_notebook, tmp_path):
     book.page.keyboard.press("Home")
     book.until("panel._at == 0")
     until_agrees(book)
-    assert "stored snapshot" in book.page.inner_text(".jp-OutputArea-output")
+    book.page.wait_for_function("document.querySelector('.jp-OutputArea-output').innerText.includes('stored snapshot')")
     book.click("Newest")
     book.until("panel._at is None")
     # hover shows the picture in braille
