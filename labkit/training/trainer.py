@@ -34,6 +34,7 @@ from labkit.training.registry import (
 )
 from labkit.training.run_folder import RunFolder, check_identity, run_identity
 from labkit.training.running_loss import RunningLoss
+from labkit.training.trainer_state import state_of, take_state
 
 EARLY_SNAPSHOTS = (1, 2, 4, 8, 16, 32)  # the first steps change most, where a network starts from nothing
 Callback = Callable[["Trainer", dict[str, float]], None]
@@ -86,7 +87,7 @@ class Trainer:
         if experiment.network.train == "head":
             self.splits = frozen_splits(experiment, self.splits, self.device)
         dtype = choose_precision(experiment.network.precision, self.device)
-        self._scaler = torch.amp.GradScaler("cuda", enabled=dtype == torch.float16)
+        self.scaler = torch.amp.GradScaler("cuda", enabled=dtype == torch.float16)
         self.pictures = open_pictures(experiment, self.splits, self.device)
         weights, classes = self.pictures.generators["weights"], self.splits.train_classes
         model = build_network(experiment, self.splits.train.images.shape[1], weights)
@@ -103,12 +104,12 @@ class Trainer:
         self.sample = fixed_sample(self.splits, experiment.sample_size)
         self.evaluator = Evaluator(self.embed, self.sample, inner_loss(self.loss), self.splits.seen)
         self.recorder = start_recorder(experiment, self.splits, self.sample, self.device, dtype)
-        self._identity = run_identity(self.splits, loss)
+        self.identity = run_identity(self.splits, loss)
         if loss is not None:
             self.recorder.events.append({"step": 0, "what": f"loss given by the caller: {loss}"})
         self._early_snapshots = () if experiment.data.is_photos else EARLY_SNAPSHOTS
         self.steps_done, self.done, self.seconds = 0, False, 0.0
-        self._losses = RunningLoss(self.device)
+        self.losses = RunningLoss(self.device)
         self.best = BestModel()
         self.folder = None if directory is None else RunFolder(directory)
         if self.folder is None and resume:
@@ -150,15 +151,15 @@ class Trainer:
         with during(f"step {self.steps_done + 1}"):
             loss = self.references.loss(indices, labels)
         self.optimizer.zero_grad(set_to_none=True)
-        scaled: Any = self._scaler.scale(loss)
+        scaled: Any = self.scaler.scale(loss)
         scaled.backward()
-        self._scaler.unscale_(self.optimizer)
+        self.scaler.unscale_(self.optimizer)
         if self.projections is not None:
             self.projections.add_projection_gradient(self.model)
         prepare_groups(self.optimizer, self.experiment.optimizer, self.steps_done, self.experiment.steps)
-        self._scaler.step(self.optimizer)
-        self._scaler.update()
-        self._losses.add(loss)
+        self.scaler.step(self.optimizer)
+        self.scaler.update()
+        self.losses.add(loss)
 
     def _start(self) -> None:
         """Before the first step: first proxies, and the untrained network's snapshot and figures."""
@@ -181,7 +182,7 @@ class Trainer:
         return figures
 
     def _evaluate(self, last: bool) -> None:
-        mean_loss = self._losses.take(self.steps_done)
+        mean_loss = self.losses.take(self.steps_done)
         with during(f"step {self.steps_done}"):
             figures = self._record_evaluation(mean_loss)
         proxies = None if self.projections is None else self.projections.proxies
@@ -245,22 +246,7 @@ class Trainer:
 
     def state_dict(self) -> dict[str, Any]:
         """Everything that the rest of the run depends on."""
-        return {
-            "identity": self._identity,
-            "steps_done": self.steps_done,
-            "done": self.done,
-            "seconds": self.seconds,
-            "losses": self._losses.state_dict(),
-            "model": self.model.state_dict(),
-            "optimizer": self.optimizer.state_dict(),
-            "scaler": self._scaler.state_dict(),
-            "projections": None if self.projections is None else self.projections.state_dict(),
-            "loss": None if self.projections is not None else self.loss.state_dict(),
-            "pictures": self.pictures.state_dict(),
-            "anchors": self.references.anchors,
-            "best": self.best.state_dict(),
-            "recorder": self.recorder.state_dict(),
-        }
+        return state_of(self)
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on where the trainer that gave `state` stood; it must have run the same experiment on the same data.
@@ -269,21 +255,5 @@ class Trainer:
         ------
         LabError : a part is missing or belongs to another network.
         """
-        check_identity(state, self._identity)
-        try:
-            self.model.load_state_dict(state["model"])
-            if self.projections is not None:
-                self.projections.load_state_dict(state["projections"])
-            else:
-                self.loss.load_state_dict(state["loss"])
-            self.optimizer.load_state_dict(state["optimizer"])
-            self._scaler.load_state_dict(state["scaler"])
-            self.pictures.load_state_dict(state["pictures"])
-            self.recorder.load_state_dict(state["recorder"])
-            self.steps_done, self.done, self.seconds = state["steps_done"], state["done"], state["seconds"]
-            self._losses.load_state_dict(state.get("losses", {}))
-            self.best.load_state_dict(state["best"])
-            self.references.anchors = state["anchors"]
-        except (KeyError, RuntimeError, TypeError, ValueError) as error:
-            said = str(error).splitlines()[0]
-            raise LabError("checkpoint", "the state of the same experiment on the same data", said) from error
+        check_identity(state, self.identity)
+        take_state(self, state)
