@@ -76,3 +76,16 @@ def checkout() -> Path | None:
     """The folder of the source checkout that labkit runs from; None where it is installed elsewhere."""
     top = Path(__file__).absolute().parents[2]
     return top if (top / "pyproject.toml").is_file() and (top / "labkit").is_dir() else None
+
+
+def recorded_folder(part: str) -> Path:
+    """`data/PART` of the checkout: what this project recorded itself and ships with its source.
+
+    Raises
+    ------
+    LabError : labkit runs from an installed package without a checkout.
+    """
+    top = checkout()
+    if top is None:
+        raise LabError(part, "labkit run from its checkout", "an installed package", "Clone the repository.")
+    return top / "data" / part

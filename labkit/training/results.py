@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from labkit.datasets.roots import checkout
+from labkit.datasets.roots import recorded_folder
 from labkit.errors import LabError
 from labkit.validation import check_choice
 
@@ -23,10 +23,7 @@ def results_folder() -> Path:
     ------
     LabError : labkit runs from an installed package without a checkout.
     """
-    top = checkout()
-    if top is None:
-        raise LabError("results", "labkit run from its checkout", "an installed package", "Clone the repository.")
-    return top / "data" / "results"
+    return recorded_folder("results")
 
 
 def recorded_studies() -> list[str]:

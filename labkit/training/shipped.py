@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from labkit.datasets.roots import checkout
-from labkit.errors import LabError
+from labkit.datasets.roots import recorded_folder
 from labkit.training.recording import Recording
 from labkit.validation import check_choice
 
@@ -24,10 +23,7 @@ def shipped_folder() -> Path:
     ------
     LabError : labkit runs from an installed package without a checkout.
     """
-    top = checkout()
-    if top is None:
-        raise LabError("recordings", "labkit run from its checkout", "an installed package", "Clone the repository.")
-    return top / "data" / "recordings"
+    return recorded_folder("recordings")
 
 
 def shipped() -> list[str]:
