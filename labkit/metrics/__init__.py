@@ -7,21 +7,34 @@ from labkit.metrics.anchors import AnchorGap, anchor_gaps, choose_anchors
 from labkit.metrics.choices import BestCover, optimal_k_center, radii_in_order, random_radii
 from labkit.metrics.clustering import nmi
 from labkit.metrics.constraints import ViolationRate, violation_rate
-from labkit.metrics.covering import CoveringSummary, covering_curve, covering_radius, covering_summary
+from labkit.metrics.covering import (
+    CoveringSummary,
+    MeanCoveringCurve,
+    covering_curve,
+    covering_radius,
+    covering_summary,
+    mean_covering_curve,
+)
 from labkit.metrics.pairs import inter_class_distance, proxy_spread
 from labkit.metrics.retrieval import retrieval_metrics
+from labkit.metrics.space import Hubness, effective_rank, hubness
 
 __all__ = [
     "AnchorGap",
     "BestCover",
     "CoveringSummary",
+    "Hubness",
+    "MeanCoveringCurve",
     "ViolationRate",
     "anchor_gaps",
     "choose_anchors",
     "covering_curve",
     "covering_radius",
     "covering_summary",
+    "effective_rank",
+    "hubness",
     "inter_class_distance",
+    "mean_covering_curve",
     "nmi",
     "optimal_k_center",
     "proxy_spread",

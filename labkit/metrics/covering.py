@@ -53,6 +53,24 @@ class CoveringSummary:
         return float(self.radius.max())
 
 
+@dataclass(frozen=True)
+class MeanCoveringCurve:
+    """The k-Center curves of all classes, averaged.
+
+    Attributes
+    ----------
+    radii : (m,) mean over classes of the radius at k = 1 … m, m being the size of the largest class. From k = n_c on a
+        smaller class is covered by its own samples without rest: its radius counts as 0 there, it is not left out.
+    classes : (C,) the labels, sorted. per_class : (C,) mean of each class's own curve over k = 1 … n_c.
+    mean : mean of `per_class`, the one number for a data set.
+    """
+
+    radii: Tensor
+    classes: Tensor
+    per_class: Tensor
+    mean: float
+
+
 @torch.no_grad()
 def covering_radius(embeddings: Any, labels: Any, centers: Any, center_labels: Any) -> Tensor:
     """Largest distance from a sample to the nearest centre of its own class, for each class.
@@ -139,6 +157,39 @@ def covering_curve(embeddings: Any, labels: Any) -> list[Tensor]:
         order = torch.cat((start[None], order[order != start]))
         curves.append(greedy_k_center(points[order], points.shape[0]).radii)
     return curves
+
+
+@torch.no_grad()
+def mean_covering_curve(embeddings: Any, labels: Any) -> MeanCoveringCurve:
+    """The mean of the k-Center curves over classes, and the mean of that: how far classes reach, in one number.
+
+    "Deep Metric Learning with Chance Constraints" shows that number for classes never seen in training: a mean over k,
+    then over classes. A radius depends on how many samples the class has, so compare sets with as many samples a class
+    only.
+
+    Parameters
+    ----------
+    embeddings : floating (n, D). labels : integer (n,).
+
+    Returns
+    -------
+    MeanCoveringCurve : `.radii` (m,), `.classes` (C,), `.per_class` (C,) and `.mean`, in the units of the embeddings.
+
+    Raises
+    ------
+    LabError : as `covering_curve`.
+
+    Examples
+    --------
+    >>> line = torch.tensor([[0.0], [1.0], [2.0], [3.0], [4.0]])
+    >>> mean_covering_curve(line, torch.tensor([0, 0, 0, 1, 1])).radii.tolist()
+    [1.0, 0.5, 0.0]
+    """
+    curves = covering_curve(embeddings, labels)
+    radii = torch.nn.utils.rnn.pad_sequence(curves, batch_first=True).mean(0)  # with zeros
+    per_class = torch.stack([curve.mean() for curve in curves])
+    classes = torch.tensor([label for label, _ in _by_class(as_pair(embeddings, labels)[1])])
+    return MeanCoveringCurve(radii, classes, per_class, float(per_class.mean()))
 
 
 def _by_class(labels: Tensor) -> Iterator[tuple[int, Tensor]]:

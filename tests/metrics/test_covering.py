@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from labkit.errors import LabError
-from labkit.metrics import covering, covering_curve, covering_radius, covering_summary
+from labkit.metrics import covering, covering_curve, covering_radius, covering_summary, mean_covering_curve
 from tests.oracles.metrics import curve, own_distances
 
 labelled_grid = st.lists(st.tuples(st.integers(-3, 3), st.integers(-3, 3), st.integers(0, 2)), min_size=1, max_size=12)
@@ -134,3 +134,34 @@ def test_bad_input_is_named(arguments, named):
 def test_a_class_without_centres_is_named():
     with pytest.raises(LabError, match="none for class 7"):
         covering_radius(torch.ones(2, 2), torch.tensor([0, 7]), torch.ones(1, 2), torch.tensor([0]))
+
+
+# ---------------------------------------------------------------- mean of the curves
+
+
+def test_mean_curve_of_classes_of_different_size():
+    """Curves 2, 2, 1, 1, 0 (five on a line) and 3, 0 (two points, 3 apart): the small class counts as covered from k = 2 on."""
+    embeddings = torch.tensor([[0.0], [1.0], [2.0], [3.0], [4.0], [0.0], [3.0]])
+    result = mean_covering_curve(embeddings, torch.tensor([7, 7, 7, 7, 7, -1, -1]))
+    assert result.radii.tolist() == [2.5, 1, 0.5, 0.5, 0]
+    assert result.classes.tolist() == [-1, 7]
+    assert result.per_class.tolist() == pytest.approx([1.5, 1.2])
+    assert result.mean == pytest.approx(1.35)
+
+
+@given(labelled_grid)
+@settings(max_examples=60, deadline=None)
+def test_mean_curve_equals_the_definition(rows):
+    points, labels = split(rows)
+    result = mean_covering_curve(points, labels)
+    curves = curve(points.tolist(), labels.tolist())
+    longest = max(map(len, curves))
+    expected = [sum(c[k] if k < len(c) else 0.0 for c in curves) / len(curves) for k in range(longest)]
+    assert result.radii.tolist() == pytest.approx(expected, rel=1e-5, abs=1e-6)
+    assert result.mean == pytest.approx(sum(sum(c) / len(c) for c in curves) / len(curves), rel=1e-5, abs=1e-6)
+    assert result.classes.tolist() == sorted(set(labels.tolist()))
+
+
+def test_mean_curve_refuses_what_the_curves_refuse():
+    with pytest.raises(LabError, match="labels"):
+        mean_covering_curve(torch.ones(3, 2), torch.zeros(2, dtype=torch.int64))

@@ -77,3 +77,16 @@ def mutual_information(a, b):
 
     joint = entropy(list(zip(a, b, strict=True)))
     return 2 * (entropy(a) + entropy(b) - joint) / (entropy(a) + entropy(b))
+
+
+def occurrences(points, k):
+    """How often each point is among the k nearest of another one."""
+    near = [j for i, point in enumerate(points) for j in ranking(point, points, i)[:k]]
+    return [near.count(i) for i in range(len(points))]
+
+
+def skewness(values):
+    """Third central moment over the cube of the standard deviation; 0 where nothing deviates."""
+    mean = sum(values) / len(values)
+    second, third = (sum((v - mean) ** p for v in values) / len(values) for p in (2, 3))
+    return third / second**1.5 if second else 0.0
