@@ -4,6 +4,7 @@ Nothing heavy is imported here; k-means loads scikit-learn or faiss when it is c
 """
 
 from labkit.metrics.anchors import AnchorGap, anchor_gaps, choose_anchors
+from labkit.metrics.by_class import ClassFigures, class_figures
 from labkit.metrics.choices import BestCover, optimal_k_center, radii_in_order, random_radii
 from labkit.metrics.clustering import nmi
 from labkit.metrics.constraints import ViolationRate, violation_rate
@@ -22,12 +23,14 @@ from labkit.metrics.space import Hubness, effective_rank, hubness
 __all__ = [
     "AnchorGap",
     "BestCover",
+    "ClassFigures",
     "CoveringSummary",
     "Hubness",
     "MeanCoveringCurve",
     "ViolationRate",
     "anchor_gaps",
     "choose_anchors",
+    "class_figures",
     "covering_curve",
     "covering_radius",
     "covering_summary",
