@@ -119,17 +119,10 @@ def load_images(
     usable = choose_usable(catalogue, store, unusable, not_colour)
     for remark in [*catalogue.remarks(), *duplicate_remarks(catalogue, store)]:
         warnings.warn(remark, DataWarning, stacklevel=2)
-    group = _groups(catalogue, usable, protocol, fold, folds, train_folds)
-    order = [*_ids(catalogue, group == "train"), *_ids(catalogue, group == "held_out")]
-    order = list(dict.fromkeys([*order, *_ids(catalogue, np.isin(group, ("test", "gallery")))]))
-    rank = {label: number for number, label in enumerate(order)}
-    parts = {}
-    for name in ("train", "held_out", "test", "gallery"):
-        rows = np.flatnonzero(group == name)
-        if len(rows):
-            labels = torch.tensor([rank[int(i)] for i in catalogue.labels[rows]])
-            parts[name] = PhotoSet(store, torch.from_numpy(rows), labels, views, workers)
-        elif name in ("train", "test") or (name == "held_out" and protocol == "mlrc"):
+    order, rows_of = cut_classes(catalogue, usable, protocol, fold, folds, train_folds)
+    parts = {name: PhotoSet(store, rows, labels, views, workers) for name, (rows, labels) in rows_of.items()}
+    for name in ("train", "test", *(["held_out"] if protocol == "mlrc" else [])):
+        if name not in parts:
             raise LabError(str(catalogue.folder), f"pictures for {name.replace('_', ' ')}", "none")
     counts = ", ".join(f"{len(p):,} of {len(set(p.labels.tolist())):,} classes {_WORDS[n]}" for n, p in parts.items())
     how = f"fold {fold} of {folds}" if protocol == "mlrc" else "conventional protocol"
@@ -142,6 +135,33 @@ def load_images(
     return PhotoSplits(
         train, parts.get("held_out", seen), parts["test"], catalogue.name, description, names, seen, gallery=parts.get("gallery")  # type: ignore[arg-type]
     )  # fmt: skip
+
+
+def cut_classes(
+    catalogue: Catalogue, usable: NDArray[np.bool_], protocol: str, fold: int, folds: int, train_folds: int | None
+) -> tuple[list[int], dict[str, tuple[Tensor, Tensor]]]:
+    """Which pictures are in which part, and their new labels: no picture is opened for that.
+
+    Parameters
+    ----------
+    usable : (n,), pictures to use at all. Others as in `load_images`.
+
+    Returns
+    -------
+    The class ids in order of the new labels (training classes, validation classes, test classes), and for each part that
+    has pictures ("train", "held_out", "test", "gallery") its rows of the catalogue and their labels, int64 (m,).
+    """
+    group = _groups(catalogue, usable, protocol, fold, folds, train_folds)
+    order = [*_ids(catalogue, group == "train"), *_ids(catalogue, group == "held_out")]
+    order = list(dict.fromkeys([*order, *_ids(catalogue, np.isin(group, ("test", "gallery")))]))
+    rank = {label: number for number, label in enumerate(order)}
+    parts = {}
+    for name in ("train", "held_out", "test", "gallery"):
+        rows = np.flatnonzero(group == name)
+        if len(rows):
+            labels = torch.tensor([rank[int(i)] for i in catalogue.labels[rows]])
+            parts[name] = torch.from_numpy(rows), labels
+    return order, parts
 
 
 def spread_sample(labels: Tensor, size: int) -> Tensor:
