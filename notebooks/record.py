@@ -18,6 +18,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
+import birds
 import studies
 
 from labkit.files import write_atomically
@@ -60,6 +61,8 @@ STUDIES: dict[str, Callable[[], Iterator[studies.Row]]] = {
     "rll": studies.rll,
     "soft_triple": studies.soft_triple,
     "proxy_gml": studies.proxy_gml,
+    "cub_tune": birds.tune,
+    "cub": birds.rows,
 }
 
 
@@ -72,10 +75,13 @@ def train(experiment: Experiment, record_to: str | None) -> dict[str, Any]:
     np.random.seed(experiment.seed)  # pytorch-metric-learning's N-pair loss draws its pairs from this one
     started = time.perf_counter()
     trainer = studies.trainer(experiment)
-    recording = trainer.run(progress=False)
+    if experiment.seed == TUNING_SEED and experiment.data.is_photos:
+        recording, figures = birds.validate(trainer)
+    else:
+        recording = trainer.run(progress=False)
+        figures = recording.final | studies.more_figures(trainer, recording)
     if record_to is not None:
-        recording.save(record_to)
-    figures = recording.final | studies.more_figures(trainer, recording)
+        birds.shorten(recording).save(record_to)
     return {
         "figures": {name: round(value, 5) for name, value in figures.items()},
         "seconds": round(time.perf_counter() - started, 1),
@@ -101,8 +107,8 @@ def study(name: str) -> None:
         jobs = {}
         for same in todo.values():
             key, experiment = wanted[same[0]]
-            record = name == "losses" and key["task"] == "2d" and key["seed"] == 0
-            target = str(RECORDINGS / f"{experiment.name}-seed0.npz") if record else None
+            record = name == "cub" or name == "losses" and key["task"] == "2d" and key["seed"] == 0
+            target = str(RECORDINGS / f"{experiment.name}-seed{experiment.seed}.npz") if record else None
             jobs[pool.submit(train, experiment, target)] = same
         for done, job in enumerate(as_completed(jobs), 1):
             for k in jobs[job]:

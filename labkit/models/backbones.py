@@ -105,7 +105,9 @@ class PhotoNet(nn.Module):
         self.head = nn.Linear(backbone.channels, embedding_size)
 
     def forward(self, images: Tensor) -> Tensor:
-        embeddings: Tensor = self.head(self.backbone(images))
+        features: Tensor = self.backbone(images)
+        with torch.autocast(features.device.type, enabled=False):  # distances are small differences: the head keeps its precision
+            embeddings: Tensor = self.head(features.to(self.head.weight.dtype))
         return embeddings
 
 

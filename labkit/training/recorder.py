@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from labkit.datasets import ImageSet, PhotoSet, Splits, spread_sample, stratified_split
+from labkit.datasets import ImageSet, PhotoSet, PhotoSplits, Splits, spread_sample, stratified_split
 from labkit.training.experiment import Experiment
 from labkit.training.recording import Problem, Recording
 from labkit.training.sections import PHOTO_SOURCES
@@ -117,10 +117,14 @@ class Recorder:
 
 
 def fixed_sample(splits: Splits, size: int) -> ImageSet:
-    """`size` test pictures, the same for every run and seed; half of them of classes trained on, where others are judged."""
+    """`size` test pictures, the same for every run and seed; half of them of classes trained on, where others are judged.
+
+    Of photographs they are all of the classes that are judged, and half as many of the classes trained on stand before them.
+    """
     if splits.seen is None:
         return _part(splits.test, size)
-    parts = _part(splits.seen, size // 2), _part(splits.test, size - size // 2)
+    judged = size if isinstance(splits, PhotoSplits) else size - size // 2
+    parts = _part(splits.seen, size // 2), _part(splits.test, judged)
     kind = type(parts[0])  # pictures, or features in their place
     return kind(torch.cat([p.images for p in parts]), torch.cat([p.labels for p in parts]))
 
@@ -148,6 +152,7 @@ def start_recorder(
         class_names=list(splits.class_names),
         environment={
             "data": splits.description,
+            **({} if splits.seen is None else {"train_classes": splits.train_classes}),  # classes from this on are never seen
             "device": str(device),
             "precision": str(dtype).removeprefix("torch."),
             "threads": torch.get_num_threads(),

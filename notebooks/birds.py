@@ -1,0 +1,55 @@
+"""The recorded runs on real bird photographs: which rows, how each was tuned, and what of a run is kept."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+from labkit.training import Experiment, Recording, Trainer
+
+SEEDS = (0, 1, 2)
+TUNING_SEED = 100  # takes no part in any result
+RATES = (2e-5, 5e-5)  # of the network; proxies learn at 2e-3 with either
+PAIRED = ("pretrained", "c2-ccp-l", "c2", "c2-proxy")  # of all seeds
+OTHERS = ("c2-ccp-s", "ms-ccp-l", "soft-triple", "proxy-anchor", "rll-h", "proxy-gml")
+TUNING_STEPS = 80
+Row = tuple[dict[str, Any], Experiment]
+
+
+def tune() -> Iterator[Row]:
+    """Two learning rates for every row that trains, judged on the held-out classes alone."""
+    for row in (*PAIRED[1:], *OTHERS):
+        for rate in RATES:
+            changes = {"optimizer.learning_rate": rate, "optimizer.proxy_multiplier": 2e-3 / rate}
+            short = Experiment.preset(
+                f"cub-lite0-{row}", seed=TUNING_SEED, evaluate_every=TUNING_STEPS, sample_size=100, **changes
+            )
+            yield {"row": row, "rate": rate, "seed": TUNING_SEED}, short
+
+
+def rows() -> Iterator[Row]:
+    """Every row at seed 0; the four that are compared in pairs at all seeds."""
+    for seed in SEEDS:
+        for row in (*PAIRED, *OTHERS) if seed == 0 else PAIRED:
+            yield {"row": row, "seed": seed}, Experiment.preset(f"cub-lite0-{row}", seed=seed)
+
+
+def validate(trainer: Trainer) -> tuple[Recording, dict[str, float]]:
+    """A tuning run: a few steps, and MAP@R of the held-out classes; the test pictures are not looked at."""
+    trainer.step(TUNING_STEPS)
+    recording = trainer.recording()
+    return recording, {"map_at_r": float(recording.metrics["map_at_r"][-1])}
+
+
+def shorten(recording: Recording) -> Recording:
+    """A run on photographs, small enough to be passed on: the sample at the start, at the end of every problem and where the model was
+    chosen, and the proxies of the problems alone. Other recordings as they are."""
+    if not recording.experiment["name"].startswith("cub"):
+        return recording
+    chosen = recording.final["chosen_step"]
+    kept = sorted({0, *(p.snapshot for p in recording.problems), *(i for i, s in enumerate(recording.steps) if s == chosen)})
+    problems = [replace(p, snapshot=kept.index(p.snapshot)) for p in recording.problems]
+    return replace(
+        recording, steps=recording.steps[kept], embeddings=recording.embeddings[kept], problems=problems, proxies=None
+    )
