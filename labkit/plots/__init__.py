@@ -12,6 +12,7 @@ from labkit.plots.histograms import distance_histograms
 from labkit.plots.loss_profiles import loss_profile
 from labkit.plots.ranked_lists import negative_weight_curves, negative_weights, ranked_list
 from labkit.plots.run_gallery import run_gallery
+from labkit.plots.setting_grid import setting_heat_map
 from labkit.plots.settings import setting_effect
 from labkit.plots.subgraphs import sample_subgraph
 
@@ -38,4 +39,5 @@ __all__ = [
     "run_gallery",
     "sample_subgraph",
     "setting_effect",
+    "setting_heat_map",
 ]

@@ -1,14 +1,16 @@
 """Running experiments: settings, the loop, and what is kept of a run."""
 
 from labkit.training.experiment import Experiment
+from labkit.training.grid import Grid
 from labkit.training.profile import by_profile, profile
 from labkit.training.recording import Problem, Recording
 from labkit.training.results import load_results, summary
-from labkit.training.shipped import load_shipped, results_table, shipped
+from labkit.training.shipped import load_shipped, results_table, shipped, shipped_grid, shipped_grids
 from labkit.training.trainer import Trainer
 
 __all__ = [
     "Experiment",
+    "Grid",
     "Problem",
     "Recording",
     "Trainer",
@@ -18,5 +20,7 @@ __all__ = [
     "profile",
     "results_table",
     "shipped",
+    "shipped_grid",
+    "shipped_grids",
     "summary",
 ]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from labkit.datasets.roots import recorded_folder
+from labkit.training.grid import Grid
 from labkit.training.recording import Recording
 from labkit.validation import check_choice
 
@@ -35,6 +36,17 @@ def load_shipped(name: str) -> Recording:
     """One of them, by name, e.g. "mnist-2d-ccp-seed0"."""
     check_choice("name", name, shipped())
     return Recording.load(shipped_folder() / f"{name}.npz")
+
+
+def shipped_grids() -> list[str]:
+    """Names of the grids that come with labkit."""
+    return sorted(path.parent.name for path in (shipped_folder() / "grid").glob("*/grid.json"))
+
+
+def shipped_grid(name: str) -> Grid:
+    """One of them with all its runs, by name, e.g. "lambda-by-k"; `notebooks/grid.py` trained it."""
+    check_choice("name", name, shipped_grids())
+    return Grid.load(shipped_folder() / "grid" / name)
 
 
 def results_table(recordings: Iterable[Recording], figures: Iterable[str]) -> pd.DataFrame:
