@@ -103,6 +103,7 @@ FLOORS = [
     {"report"},
     {"poc"},
     {"cli"},
+    {"__main__"},
 ]
 LEVEL = {room: level for level, rooms in enumerate(FLOORS) for room in rooms}
 # Libraries that belong to some rooms only.
@@ -115,6 +116,8 @@ ONLY_IN = {
     "requests": {"datasets"},
     "timm": {"models"},
     "pytorchcv": {"models"},
+    "accelerate": {"training"},
+    "tensorboard": {"training"},
 }
 
 
@@ -186,6 +189,8 @@ HEAVY = (
     "typer",
     "timm",
     "PIL",
+    "accelerate",
+    "tensorboard",
 )
 
 

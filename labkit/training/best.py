@@ -31,6 +31,11 @@ class BestModel:
         self.weights = {name: value.detach().to("cpu", copy=True) for name, value in model.state_dict().items()}
         self.references = None if references is None else references.detach().to("cpu", copy=True)
 
+    def restore(self, model: nn.Module) -> dict[str, float]:
+        """Put the best weights back into the model; says which evaluation's they are, and how good it was."""
+        model.load_state_dict(self.weights)
+        return {"chosen_step": float(self.step), "held_out_map_at_r": self.score}
+
     def state_dict(self) -> dict[str, Any]:
         """Everything, as tensors and numbers."""
         return dict(vars(self))

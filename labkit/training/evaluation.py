@@ -17,6 +17,7 @@ from labkit.metrics import (
     retrieval_metrics,
     violation_rate,
 )
+from labkit.training.world import World
 
 MARGINS = (0.0, 0.5)  # of the chance constraint, where the loss has no Euclidean margins of its own
 
@@ -65,23 +66,36 @@ class Evaluator:
     ----------
     embed : bytes (n, c, h, w) -> normalised embeddings (n, D).
     sample : the recorded pictures. loss : as in `geometry_figures`.
+    world : the processes that share the embedding; the main one computes the figures.
     seen : test pictures of the training classes, where others are judged.
     """
 
     def __init__(
-        self, embed: Callable[[Tensor], Tensor], sample: ImageSet, loss: nn.Module, seen: ImageSet | None = None
+        self,
+        embed: Callable[[Tensor], Tensor],
+        sample: ImageSet,
+        loss: nn.Module,
+        world: World,
+        seen: ImageSet | None = None,
     ) -> None:
-        self.embed, self.sample, self.loss, self.seen = embed, sample, loss, seen
+        self.embed, self.sample, self.loss, self.world, self.seen = embed, sample, loss, world, seen
 
     def look(self, judged: ImageSet, proxies: Tensor | None) -> tuple[Tensor, dict[str, float]]:
         """Embeddings (n, D) of the sample, and all figures: retrieval among `judged`, geometry on the sample."""
-        embeddings = self.embed(self.sample.images)
-        retrieval = retrieval_figures(self.embed(judged.images), judged.labels)
-        return embeddings, retrieval | geometry_figures(embeddings, self.sample.labels, proxies, self.loss)
+        embeddings, held_out = self.embed(self.sample.images), self.embed(judged.images)
+
+        def figures() -> dict[str, float]:
+            retrieval = retrieval_figures(held_out, judged.labels)
+            return retrieval | geometry_figures(embeddings, self.sample.labels, proxies, self.loss)
+
+        return embeddings, self.world.on_main(figures)
 
     def sides(self, embeddings: Tensor, classes: int) -> dict[str, float]:
         """MAP@R within the recorded sample: `seen` among the training classes (labels below `classes`), `unseen` among
         the others. Nothing where there are no others."""
+        return self.world.on_main(lambda: self._sides(embeddings, classes))
+
+    def _sides(self, embeddings: Tensor, classes: int) -> dict[str, float]:
         if self.seen is None:
             return {}
         labels, result = self.sample.labels, {}
@@ -96,15 +110,18 @@ class Evaluator:
         where there is one.
         """
         test, photos, gallery = splits.test, isinstance(splits, PhotoSplits), getattr(splits, "gallery", None)
-        embeddings = self.embed(test.images)
+        embeddings, sample = self.embed(test.images), self.embed(self.sample.images)
         among = None if gallery is None else (self.embed(gallery.images), gallery.labels)
-        figures = retrieval_figures(embeddings, test.labels, among, (1, 2, 4, 8) if photos else (1,))
-        figures |= geometry_figures(self.embed(self.sample.images), self.sample.labels, proxies, self.loss)
-        figures["nmi"] = nmi(embeddings, test.labels)
-        if photos:
-            curves = covering_curve(embeddings, test.labels)
-            figures["covering_curve_mean"] = sum(float(curve.mean()) for curve in curves) / len(curves)
-        if self.seen is None:
-            return figures
-        seen = retrieval_figures(self.embed(self.seen.images), self.seen.labels)
-        return figures | {f"seen_{name}": value for name, value in seen.items()}
+        others = None if self.seen is None else (self.embed(self.seen.images), self.seen.labels)
+
+        def figures() -> dict[str, float]:
+            found = retrieval_figures(embeddings, test.labels, among, (1, 2, 4, 8) if photos else (1,))
+            found |= geometry_figures(sample, self.sample.labels, proxies, self.loss)
+            found["nmi"] = nmi(embeddings, test.labels)
+            if photos:
+                curves = covering_curve(embeddings, test.labels)
+                found["covering_curve_mean"] = sum(float(curve.mean()) for curve in curves) / len(curves)
+            seen = {} if others is None else retrieval_figures(*others)
+            return found | {f"seen_{name}": value for name, value in seen.items()}
+
+        return self.world.on_main(figures)

@@ -15,6 +15,7 @@ from labkit.errors import LabError
 from labkit.models import Backbone, PhotoNet, build_photo_net, initialise, weights_digest
 from labkit.training.embedder import eval_mode
 from labkit.training.pictures import PURPOSES, Pictures
+from labkit.training.world import World
 
 if TYPE_CHECKING:
     from labkit.training.experiment import Experiment
@@ -62,22 +63,22 @@ class FrozenNet(nn.Module):
 class FeaturePictures(Pictures):
     """`Pictures` that deal features: nothing to standardise, nothing to augment."""
 
-    def __init__(self, splits: Splits, experiment: Experiment, device: torch.device) -> None:
+    def __init__(self, splits: Splits, experiment: Experiment, world: World) -> None:
         settings, seed = experiment.data, experiment.seed
         if settings.classes_per_batch > splits.train_classes:
             raise LabError("data.classes_per_batch", f"at most the {splits.train_classes} classes", settings.classes_per_batch)
-        self.settings, self.device = settings, device
+        self.settings, self.device, self.world = settings, world.device, world
         self.generators = {name: torch.Generator().manual_seed(seed * len(PURPOSES) + i) for i, name in enumerate(PURPOSES)}
         self.labels = splits.train.labels
         self.sampler = MPerClassSampler(
             self.labels, settings.classes_per_batch, settings.samples_per_class, self.generators["batches"]
         )
         self.standardize: Callable[[Tensor], Tensor] = torch.Tensor.float
-        self._images = splits.train.images.to(device)
+        self._images = splits.train.images.to(self.device)
 
-    def views(self, indices: Tensor) -> Tensor:
-        """The features at `indices`, (n, F, 1, 1) on the device."""
-        return self._images[indices.to(self.device)]
+    def views(self, *parts: Tensor) -> Tensor:
+        """The features at the indices of all parts, (n + …, F, 1, 1) on the device; shared as in `Pictures`."""
+        return self._images[self.world.share(torch.cat(parts), *map(len, parts)).to(self.device)]
 
 
 def build_frozen(experiment: Experiment, generator: torch.Generator) -> FrozenNet:

@@ -14,6 +14,7 @@ from labkit.datasets.photos import PendingBatch
 from labkit.errors import LabError
 from labkit.training.pictures import Pictures
 from labkit.training.sections import Data
+from labkit.training.world import World
 
 PURPOSES = ("weights", "batches", "views", "pool", "other views")
 AHEAD = 3  # batches that are read while the network is busy
@@ -40,11 +41,11 @@ class PhotoPictures(Pictures):
     photos : the training pictures. Others as in `Pictures`.
     """
 
-    def __init__(self, photos: PhotoSet, splits: Splits, settings: Data, seed: int, device: torch.device) -> None:
+    def __init__(self, photos: PhotoSet, splits: Splits, settings: Data, seed: int, world: World) -> None:
         classes = splits.train_classes
         if settings.classes_per_batch > classes:
             raise LabError("data.classes_per_batch", f"at most the {classes} classes", settings.classes_per_batch)
-        self.settings, self.device, self.photos = settings, device, photos
+        self.settings, self.device, self.world, self.photos = settings, world.device, world, photos
         self.generators = {name: torch.Generator().manual_seed(seed * len(PURPOSES) + i) for i, name in enumerate(PURPOSES)}
         self.labels = photos.labels
         self.sampler = MPerClassSampler(
@@ -60,20 +61,25 @@ class PhotoPictures(Pictures):
             before = self._live_state()
             indices = next(self.sampler)
             draws = self.photos.view_settings.draw(len(indices), self.generators["views"])
-            self._ahead.append(_Drawn(before, indices, self.photos.random(indices, draws)))
+            self._ahead.append(_Drawn(before, indices, self._read(indices, draws)))
         self._now = self._ahead.popleft()
         return self._now.indices, self.labels[self._now.indices].to(self.device)
 
-    def views(self, indices: Tensor) -> Tensor:
-        """Random views at `indices`, (n, 3, size, size) floats on the device. Those of the batch, where `indices` begin
-        with it, are the ones that were read ahead."""
-        now, rest, parts = self._now, indices, []
-        if now is not None and torch.equal(indices[: len(now.indices)], now.indices):
-            parts, rest = [now.pending.result()], indices[len(now.indices) :]
-        if len(rest):
-            draws = self.photos.view_settings.draw(len(rest), self.generators["other views"])
-            parts.append(self.photos.random(rest, draws).result())
-        return self.standardize(torch.cat(parts).to(self.device, non_blocking=True))
+    def views(self, *parts: Tensor) -> Tensor:
+        """Random views at the indices of all parts, (n + …, 3, size, size) floats on the device, as in `Pictures`. Those of
+        the batch, where it is the first part, are the ones that were read ahead."""
+        found = []
+        for place, indices in enumerate(parts):
+            if place == 0 and self._now is not None and torch.equal(indices, self._now.indices):
+                found.append(self._now.pending.result())
+            else:
+                draws = self.photos.view_settings.draw(len(indices), self.generators["other views"])
+                found.append(self._read(indices, draws).result())
+        return self.standardize(torch.cat(found).to(self.device, non_blocking=True))
+
+    def _read(self, indices: Tensor, draws: Tensor) -> PendingBatch:
+        """This process's share: chance is drawn for all pictures, on every process."""
+        return self.photos.random(self.world.share(indices, len(indices)), self.world.share(draws, len(indices)))
 
     def originals(self, indices: Tensor) -> Tensor:
         """The central views at `indices` as bytes (n, 3, size, size) on the device."""

@@ -7,12 +7,10 @@ from typing import TYPE_CHECKING
 import torch
 from torch import nn
 
-from labkit.datasets import PhotoSet, PhotoSplits, Splits, Views, load_images, stratified_split
+from labkit.datasets import PhotoSplits, Splits, Views, load_images, stratified_split
 from labkit.errors import LabError
 from labkit.models import MultiLevelHead, PhotoNet, build_photo_net, head_from_pca
-from labkit.training.frozen import FeaturePictures, FeatureSet, FrozenNet, build_frozen, features_of
-from labkit.training.photo_pictures import PhotoPictures
-from labkit.training.pictures import Pictures
+from labkit.training.frozen import FrozenNet, build_frozen, features_of
 
 if TYPE_CHECKING:
     from labkit.training.experiment import Experiment
@@ -28,15 +26,6 @@ def load_photos(experiment: Experiment) -> PhotoSplits:
         experiment.data.source, protocol=s.protocol, fold=s.fold, folds=s.folds, train_folds=s.train_folds or None,
         views=views, unusable=s.unusable, not_colour=s.not_colour, keep_pixels=s.keep_pixels,
     )  # fmt: skip
-
-
-def open_pictures(experiment: Experiment, splits: Splits, device: torch.device) -> Pictures:
-    """The dealer of training pictures, from memory or from disk."""
-    if isinstance(splits.train, FeatureSet):
-        return FeaturePictures(splits, experiment, device)
-    if isinstance(splits.train, PhotoSet):
-        return PhotoPictures(splits.train, splits, experiment.data, experiment.seed, device)
-    return Pictures(splits, experiment.data, experiment.seed, device)
 
 
 def build_photo_network(experiment: Experiment, generator: torch.Generator) -> PhotoNet | MultiLevelHead | FrozenNet:

@@ -52,11 +52,16 @@ class References:
         pool = self.pictures.pool(self.projections.pool_size)
         # In parts: the views of a pool of 11,318 classes would not fit into memory together.
         parts = torch.split(pool.flatten(), CHUNK)
-        embeddings = torch.cat([self.embedder.evaluate(self.pictures.views(part)) for part in parts])
+        embeddings = torch.cat([self._pooled(part) for part in parts])
         choice = self.projections.initialize(
             embeddings.view(*pool.shape, -1), generator=self.pictures.generators["pool"], optimizer=optimizer
         )
-        self.anchors = pool.gather(1, choice.indices.cpu())
+        chosen = choice.indices.to(self.embedder.device)
+        self.embedder.world.agree([self.projections.proxies, chosen])
+        self.anchors = pool.gather(1, chosen.cpu())
+
+    def _pooled(self, indices: Tensor) -> Tensor:
+        return self.embedder.world.gather(self.embedder.evaluate(self.pictures.views(indices)), len(indices))[0]
 
     def start_anew(self, optimizer: torch.optim.Optimizer) -> tuple[Tensor | None, Tensor]:
         """`choose`, at a problem's end; returns its best proxies (C, K, D), normalised, and those of the next problem."""
@@ -69,15 +74,19 @@ class References:
         """The loss, with its gradient, of the training pictures at `indices` (n,) with `labels` (n,)."""
         if self.projections is None:
             named = {"sample_ids": indices} if isinstance(self.pair_loss, CrossBatchMemory) else {}
-            embeddings = self.embedder.forward(self.pictures.views(indices))
+            (embeddings,) = self._embedded(indices)
             return self._learnable(check_loss_value(self.pair_loss, self.pair_loss(embeddings, labels, **named)))
-        anchors, wanted = None, indices
         if self.by_samples and self.anchors is not None:  # embedded afresh, in one batch with the samples
-            wanted = torch.cat((indices, self.anchors.flatten()))
-        embeddings = self.embedder.forward(self.pictures.views(wanted))
-        if len(wanted) > len(indices):
-            anchors = embeddings[len(indices) :].view_as(self.projections.proxies)
-        return self._learnable(self.projections(embeddings[: len(indices)], labels, anchors=anchors))
+            embeddings, anchors = self._embedded(indices, self.anchors.flatten())
+            anchors = anchors.view_as(self.projections.proxies)
+            return self._learnable(self.projections(embeddings, labels, anchors=anchors))
+        (embeddings,) = self._embedded(indices)
+        return self._learnable(self.projections(embeddings, labels))
+
+    def _embedded(self, *parts: Tensor) -> list[Tensor]:
+        """Embeddings, with their gradient, of the training pictures at the indices of each part, all in one batch."""
+        rows = self.embedder.forward(self.pictures.views(*parts))
+        return self.embedder.world.gather(rows, *map(len, parts))
 
     def _learnable(self, loss: Tensor) -> Tensor:
         if not loss.requires_grad:

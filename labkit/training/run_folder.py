@@ -1,12 +1,13 @@
-"""A run on disk: experiment.json, checkpoint.pt, recording.npz and, at the end, model.pt. Never half-written."""
+"""A run on disk: experiment.json, checkpoint.pt, recording.npz, metrics.csv and, at the end, model.pt. Never half-written."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import time
 import zlib
-from collections.abc import Callable
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,29 +19,59 @@ from labkit.errors import LabError
 from labkit.files import write_atomically
 from labkit.training.checkpoint import load_checkpoint, save_checkpoint
 from labkit.training.experiment import Experiment
+from labkit.training.folder_lock import FolderLock
+from labkit.training.metrics_table import MetricsTable
+from labkit.training.recorder import Recorder
 from labkit.training.recording import Recording
+from labkit.training.world import World
 
 
 class RunFolder:
     """The folder that one run writes to.
 
-    The checkpoint alone decides how a resumed run goes on; the recording beside it is for looking at, and is written
-    at most every `recording_every` seconds and at the end.
+    The checkpoint alone decides how a resumed run goes on. What lies beside it is for looking at: a row of metrics.csv at
+    every evaluation, the recording at most every `recording_every` seconds and at the end. Each file is replaced whole.
+    The checkpoint that says the run is over is written last, so that then all the others are there.
     """
 
     recording_every = 15.0
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
+        self.table = MetricsTable(self.path / "metrics.csv")
+        self._lock: FolderLock | None = None
         self._recorded_at = float("-inf")
 
     def open(self, experiment: Experiment, resume: bool) -> dict[str, Any] | None:
-        """Make the folder ready for `experiment`; returns the state to go on from, None for a new run.
+        """Make the folder ready for `experiment`, and keep others out; returns the state to go on from, None for a new run.
 
         Raises
         ------
-        LabError : a run is there already and `resume` is off, it had other settings, or its checkpoint is damaged.
+        LabError : a run is there already and `resume` is off, it had other settings, its checkpoint is damaged, or another
+            process is writing there.
         """
+        if self.path.exists() and not self.path.is_dir():
+            raise LabError(str(self.path), "a folder, or nothing there yet", "a file", "Choose another folder.")
+        self._lock = FolderLock(self.path)
+        try:
+            self._remove_halves()
+            return self._open(experiment, resume)
+        except LabError:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Let other runs in."""
+        if self._lock is not None:
+            self._lock.release()
+
+    def _remove_halves(self) -> None:
+        """What a process that was killed had begun to write; nobody else is writing now."""
+        for half in self.path.glob(".*.partial"):
+            with contextlib.suppress(OSError):
+                half.unlink()
+
+    def _open(self, experiment: Experiment, resume: bool) -> dict[str, Any] | None:
         checkpoint, settings = self.path / "checkpoint.pt", self.path / "experiment.json"
         if not checkpoint.exists():
             text = experiment.to_json().encode()
@@ -48,27 +79,70 @@ class RunFolder:
             return None
         if not resume:
             raise LabError(str(self.path), "a folder without a run in it", "a checkpoint", "Resume it, or choose another.")
-        if not settings.is_file() or Experiment.from_json(settings.read_bytes()) != experiment:
-            raise LabError(str(settings), "the settings of the experiment being resumed", "others", "Choose another folder.")
+        kept = Experiment.from_json(settings.read_bytes()) if settings.is_file() else None
+        if kept != experiment:
+            got = "no such file" if kept is None else _differences(kept.to_dict(), experiment.to_dict())
+            raise LabError(str(settings), "the settings of the experiment being resumed", got, "Choose another folder.")
         return load_checkpoint(checkpoint)
 
-    def save(self, state: dict[str, Any], recording: Callable[[], Recording], done: bool) -> None:
-        """Write the checkpoint, and the recording where it is due.
+    def save(self, state: dict[str, Any], recorder: Recorder, done: bool) -> None:
+        """Write the checkpoint, the new rows of the table, and the recording where it is due.
 
         Raises
         ------
-        LabError : the disk is full or read-only; what was there before is still whole.
+        LabError : the disk is full or read-only, and what was there before is still whole; or another trainer has taken
+            the folder over.
         """
-        save_checkpoint(self.path / "checkpoint.pt", state)
-        if done or time.monotonic() - self._recorded_at > self.recording_every:
-            self.record(recording())
+        self._check_lock()
         if done:
             write_atomically(self.path / "model.pt", lambda file: torch.save(state["model"], file))
+        else:
+            save_checkpoint(self.path / "checkpoint.pt", state)
+        self.table.write(recorder.metrics)
+        if done or time.monotonic() - self._recorded_at > self.recording_every:
+            self.record(recorder.recording())
+        if done:
+            save_checkpoint(self.path / "checkpoint.pt", state)
+            self.close()
+
+    def _check_lock(self) -> None:
+        if self._lock is not None:
+            self._lock.check()
 
     def record(self, recording: Recording) -> None:
         """Write the recording now."""
         recording.save(self.path / "recording.npz")
         self._recorded_at = time.monotonic()
+
+
+def open_folder(
+    directory: str | os.PathLike[str] | None, experiment: Experiment, resume: bool, world: World
+) -> tuple[RunFolder | None, dict[str, Any] | None]:
+    """The folder, on the main process alone, and the state to go on from on all; None and None without a directory.
+
+    Raises
+    ------
+    LabError : as `RunFolder.open`, or there is nothing to resume from.
+    """
+    if directory is None:
+        if resume:
+            raise LabError("resume", "a directory to resume from", "directory=None")
+        return None, None
+    folder = RunFolder(directory)
+    state = world.on_main(lambda: folder.open(experiment, resume))
+    return (folder if world.is_main else None), state
+
+
+def _differences(kept: Mapping[str, Any], mine: Mapping[str, Any], before: str = "", most: int = 3) -> str:
+    """The first settings that differ, in words."""
+    found: list[str] = []
+    for name, value in kept.items():
+        if isinstance(value, Mapping) and isinstance(mine[name], Mapping) and name != "options":
+            inner = _differences(value, mine[name], f"{before}{name}.", most)
+            found += [inner] if inner else []
+        elif value != mine[name]:
+            found.append(f"{before}{name} {value!r} there, {mine[name]!r} here")
+    return "; ".join(found[:most])
 
 
 def run_identity(splits: Splits, loss: nn.Module | None) -> dict[str, str]:

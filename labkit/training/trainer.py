@@ -9,39 +9,35 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from tqdm.auto import tqdm
 
 from labkit.datasets import Splits
-from labkit.errors import LabError, during
+from labkit.errors import during
 from labkit.training.best import BestModel
 from labkit.training.embedder import Embedder
 from labkit.training.evaluation import Evaluator
 from labkit.training.experiment import Experiment
-from labkit.training.frozen import frozen_splits
 from labkit.training.given import check_given
-from labkit.training.optimisation import build_optimizer, choose_device, choose_precision, prepare_groups
-from labkit.training.photographs import open_pictures, start_from_pca
+from labkit.training.memory import memory_named
+from labkit.training.opening import open_pictures, open_splits
+from labkit.training.optimisation import build_optimizer, choose_precision, prepare_groups
+from labkit.training.photographs import start_from_pca
 from labkit.training.recorder import fixed_sample, start_recorder
 from labkit.training.recording import Recording
 from labkit.training.references import References
-from labkit.training.registry import (
-    build_loss,
-    build_network,
-    build_projections,
-    inner_loss,
-    load_splits,
-    normalization,
-)
-from labkit.training.run_folder import RunFolder, check_identity, run_identity
+from labkit.training.registry import build_loss, build_network, build_projections, inner_loss, normalization
+from labkit.training.run_folder import check_identity, open_folder, run_identity
+from labkit.training.running import run_to_the_end
 from labkit.training.running_loss import RunningLoss
+from labkit.training.synced_norm import synchronise_batch_norms
 from labkit.training.trainer_state import state_of, take_state
+from labkit.training.world import join_world
 
 EARLY_SNAPSHOTS = (1, 2, 4, 8, 16, 32)  # the first steps change most, where a network starts from nothing
 Callback = Callable[["Trainer", dict[str, float]], None]
 
 
 class Trainer:
-    """Runs an experiment step by step.
+    """Runs an experiment step by step; with the others, where a launcher started several processes (`labkit.training.world`).
 
     Parameters
     ----------
@@ -49,16 +45,18 @@ class Trainer:
     splits : the pictures; by default the experiment's data source is loaded.
     loss : a pair loss of your own in place of the experiment's; anything called like ours (`labkit.losses.FunctionLoss`
         makes one from a function). The recording names it; a rerun needs it given again.
-    directory : where the run lives on disk (experiment.json, checkpoint.pt, recording.npz, model.pt); None keeps it in memory.
+    directory : where the run lives on disk (experiment.json, checkpoint.pt, recording.npz, metrics.csv, model.pt); None keeps
+        it in memory.
     resume : go on from the directory's checkpoint. An interrupted run that is resumed ends with the same recording as
         one that was left alone.
     device : "auto", or a torch device's name.
-    callbacks : each called as `callback(trainer, figures)` after every evaluation.
+    callbacks : each called as `callback(trainer, figures)` after every evaluation, in every process; `trainer.world.is_main`
+        says in which one to write.
 
     Attributes
     ----------
     model, loss, projections : network, pair loss, and the `AlternatingProjections` around it (None for method "pairs").
-    steps_done : optimiser steps so far. done : whether the run is over.
+    steps_done : optimiser steps so far. done : whether the run is over. world : the processes that train together.
 
     Examples
     --------
@@ -82,39 +80,37 @@ class Trainer:
     ) -> None:
         check_given(experiment, splits, loss)
         self.experiment, self.callbacks = experiment, list(callbacks)
-        self.splits = splits if splits is not None else load_splits(experiment)
-        self.device = choose_device(device)
-        if experiment.network.train == "head":
-            self.splits = frozen_splits(experiment, self.splits, self.device)
+        self.world = join_world(device)
+        self.device = self.world.device
+        self.splits = open_splits(experiment, splits, self.world)
         dtype = choose_precision(experiment.network.precision, self.device)
         self.scaler = torch.amp.GradScaler("cuda", enabled=dtype == torch.float16)
-        self.pictures = open_pictures(experiment, self.splits, self.device)
+        self.pictures = open_pictures(experiment, self.splits, self.world)
         weights, classes = self.pictures.generators["weights"], self.splits.train_classes
-        model = build_network(experiment, self.splits.train.images.shape[1], weights)
+        model = synchronise_batch_norms(build_network(experiment, self.splits.train.images.shape[1], weights), self.world)
         self.loss: nn.Module = (build_loss(experiment, classes, weights) if loss is None else loss).to(self.device)
         self.projections = build_projections(experiment, self.loss, classes, self.device)
         self.normalized = normalization(self.loss) if self.projections is None else self.projections.normalized
-        self.embedder = Embedder(model, self.pictures.standardize, self.normalized, self.device, dtype)
+        self.embedder = Embedder(model, self.pictures.standardize, self.normalized, self.world, dtype)
         self.model = self.embedder.model
         if experiment.network.head == "pca":
-            start_from_pca(self.model, self.splits, self.device)
+            with self.world.main_first():
+                start_from_pca(self.model, self.splits, self.device)
         learnt = self.loss if self.projections is None or experiment.method == "samples" else self.projections
-        self.optimizer = build_optimizer(experiment.optimizer, self.model, learnt.parameters())
+        self._learnt = list(learnt.parameters())
+        self.optimizer = build_optimizer(experiment.optimizer, self.model, self._learnt)
+        self.world.agree([*self.model.state_dict().values(), *self._learnt])
         self.references = References(experiment, self.loss, self.projections, self.pictures, self.embedder)
         self.sample = fixed_sample(self.splits, experiment.sample_size)
-        self.evaluator = Evaluator(self.embed, self.sample, inner_loss(self.loss), self.splits.seen)
+        self.evaluator = Evaluator(self.embed, self.sample, inner_loss(self.loss), self.world, self.splits.seen)
         self.recorder = start_recorder(experiment, self.splits, self.sample, self.device, dtype)
         self.identity = run_identity(self.splits, loss)
         if loss is not None:
             self.recorder.events.append({"step": 0, "what": f"loss given by the caller: {loss}"})
         self._early_snapshots = () if experiment.data.is_photos else EARLY_SNAPSHOTS
         self.steps_done, self.done, self.seconds = 0, False, 0.0
-        self.losses = RunningLoss(self.device)
-        self.best = BestModel()
-        self.folder = None if directory is None else RunFolder(directory)
-        if self.folder is None and resume:
-            raise LabError("resume", "a directory to resume from", "directory=None")
-        state = self.folder.open(experiment, resume) if self.folder is not None else None
+        self.losses, self.best = RunningLoss(self.device), BestModel()
+        self.folder, state = open_folder(directory, experiment, resume, self.world)
         if state is not None:
             self.load_state_dict(state)
 
@@ -127,25 +123,29 @@ class Trainer:
 
         Raises
         ------
-        LabError : the loss is not finite; the message says at which step.
+        LabError : the loss is not finite (the message says at which step), or there is not enough memory.
         """
         for _ in range(n):
             if self.done:
                 return
             started = time.perf_counter()
-            if not self.recorder.steps:
-                self._start()
-            self._one_step()
-            self.steps_done += 1
-            last = self.steps_done >= self.experiment.steps
-            if self.steps_done % self.experiment.evaluate_every == 0 or last:
-                self._evaluate(last)
-            elif self.steps_done in self._early_snapshots:
-                with during(f"step {self.steps_done}"):
-                    self.recorder.snapshot(self.steps_done, self.embed(self.sample.images), self.references.current())
+            with memory_named(self.steps_done):
+                self._one_step()
             self.seconds += time.perf_counter() - started
 
     def _one_step(self) -> None:
+        if not self.recorder.steps:
+            self._start()
+        self._learn()
+        self.steps_done += 1
+        last = self.steps_done >= self.experiment.steps
+        if self.steps_done % self.experiment.evaluate_every == 0 or last:
+            self._evaluate(last)
+        elif self.steps_done in self._early_snapshots:
+            with during(f"step {self.steps_done}"):
+                self.recorder.snapshot(self.steps_done, self.embed(self.sample.images), self.references.current())
+
+    def _learn(self) -> None:
         self.model.train()
         indices, labels = self.pictures.batch()
         with during(f"step {self.steps_done + 1}"):
@@ -153,6 +153,7 @@ class Trainer:
         self.optimizer.zero_grad(set_to_none=True)
         scaled: Any = self.scaler.scale(loss)
         scaled.backward()
+        self.world.reduce_gradients(self.model.parameters(), self._learnt)
         self.scaler.unscale_(self.optimizer)
         if self.projections is not None:
             self.projections.add_projection_gradient(self.model)
@@ -193,10 +194,13 @@ class Trainer:
             self._finish()
         elif verdict == "next problem":
             self.recorder.close_problem(*self.references.start_anew(self.optimizer))
-        if self.folder is not None:
-            self.folder.save(self.state_dict(), self.recording, self.done)
+        self.world.on_main(self._save)
         for callback in self.callbacks:
             callback(self, figures)
+
+    def _save(self) -> None:
+        if self.folder is not None:
+            self.folder.save(self.state_dict(), self.recorder, self.done)
 
     def next_problem(self) -> None:
         """End the running proxy problem here, as if patience had run out; with an evaluation, if this step had none."""
@@ -209,10 +213,8 @@ class Trainer:
     def _finish(self) -> None:
         """Close the last problem, take the weights that were best on the held-out pictures, and judge them on the test set."""
         self.recorder.close_problem(self.references.current(), None)
-        self.model.load_state_dict(self.best.weights)
-        best = self.best.references
+        chosen, best = self.best.restore(self.model), self.best.references
         references = None if best is None else self.normalized(best.to(self.device)).cpu()
-        chosen = {"chosen_step": float(self.best.step), "held_out_map_at_r": self.best.score}
         self.recorder.final = {**chosen, **self.evaluator.judge(self.splits, references)}
         self.done = True
 
@@ -223,19 +225,7 @@ class Trainer:
         -------
         Recording : of the whole run; the model holds the weights chosen on the held-out pictures.
         """
-        total = self.experiment.steps
-        with tqdm(total=total, initial=self.steps_done, desc=self.experiment.name, disable=not progress) as bar:
-            try:
-                while not self.done:
-                    before = self.steps_done
-                    self.step(min(10, total - self.steps_done))
-                    bar.update(self.steps_done - before)
-                    if "map_at_r" in self.recorder.metrics:
-                        score = self.recorder.metrics["map_at_r"][-1]
-                        bar.set_postfix({"MAP@R": f"{score:.3f}", "problem": len(self.recorder.problems)}, refresh=False)
-            finally:
-                if self.folder is not None and self.recorder.steps:
-                    self.folder.record(self.recording())
+        run_to_the_end(self, progress and self.world.is_main)
         return self.recording()
 
     def recording(self) -> Recording:
@@ -257,3 +247,5 @@ class Trainer:
         """
         check_identity(state, self.identity)
         take_state(self, state)
+        if self.folder is not None:
+            self.folder.table.write(self.recorder.metrics)

@@ -7,6 +7,7 @@ from labkit.datasets import PhotoSet, Views, load_images
 from labkit.errors import LabError
 from labkit.training.photo_pictures import AHEAD, PhotoPictures
 from labkit.training.sections import Data
+from labkit.training.world import World
 from tests.datasets.pictures import make_folder
 
 SETTINGS = Data(classes_per_batch=3, samples_per_class=2)
@@ -22,7 +23,7 @@ def splits(tmp_path_factory):
 
 def open_pictures(splits, seed=0, workers=2):
     photos = splits.train
-    return PhotoPictures(PhotoSet(photos.store, photos.rows, photos.labels, photos.view_settings, workers), splits, SETTINGS, seed, CPU)
+    return PhotoPictures(PhotoSet(photos.store, photos.rows, photos.labels, photos.view_settings, workers), splits, SETTINGS, seed, World(CPU))
 
 
 def deal(pictures, n):
@@ -63,7 +64,7 @@ def test_anchors_come_behind_the_batch(splits):
     pictures = open_pictures(splits)
     wanted = deal(open_pictures(splits), 1)[0][2]
     indices, _ = pictures.batch()
-    views = pictures.views(torch.cat((indices, torch.tensor([0, 1]))))
+    views = pictures.views(indices, torch.tensor([0, 1]))
     assert views.shape[0] == 8 and torch.equal(views[:6], wanted)
     assert torch.equal(pictures.originals(torch.tensor([4])), splits.train.images[4:5])
 
@@ -83,4 +84,4 @@ def test_a_resumed_run_goes_on_as_if_nothing_had_been(splits, before):
 
 def test_more_classes_than_there_are(splits):
     with pytest.raises(LabError, match="at most the 3 classes"):
-        PhotoPictures(splits.train, splits, Data(classes_per_batch=4), 0, CPU)
+        PhotoPictures(splits.train, splits, Data(classes_per_batch=4), 0, World(CPU))

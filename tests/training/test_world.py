@@ -1,0 +1,84 @@
+"""Several processes train the network that one would: the same losses, figures, proxies and choices."""
+
+import numpy as np
+import pytest
+import torch
+
+from labkit.training import Recording, Trainer
+from tests.datasets.pictures import make_folder
+from tests.training.conftest import tiny
+from tests.training.processes import run_cases, together
+from tests.training.test_photographs import SMALL
+
+# Other sums round otherwise, and a ReLU at zero or Adam, which divides a gradient by its own size, make much of it. So: SGD.
+SGD = {"optimizer.name": "sgd", "optimizer.learning_rate": 0.02, "network.precision": "float32"}
+FAST = SGD | {"optimizer.learning_rate": 2e-4, "network.name": "small", "steps": 9, "evaluate_every": 3}
+SLOW = {"optimizer.learning_rate": 2e-5}
+PHOTOS = SMALL | SGD | {"network.name": "timm:test_resnet", "steps": 8, "evaluate_every": 2}
+
+
+def cases(folder):
+    """Experiments by name. Digits train with batch norm over all processes, photographs with a frozen one."""
+    photos = PHOTOS | {"data.source": str(folder)}
+
+    def photographs(preset, **changes):
+        return tiny(preset, **photos | changes)
+
+    return {
+        "one long step": tiny("poc-pairs", **FAST | {"steps": 1, "optimizer.learning_rate": 1.0}),
+        "pairs": tiny("poc-pairs", **FAST),
+        "ccp": tiny("poc-ccp", **FAST, **{"projections.projection_weight": 1e-2}),
+        "samples": tiny("poc-samples", **FAST, **{"data.samples_per_class": 3}),
+        "soft triple": tiny("poc-proxy", **FAST | {"loss.name": "soft_triple", "projections.start": "random", **SLOW}),
+        "xbm": tiny("poc-pairs", **FAST, **{"memory.size": 100, "memory.warmup_steps": 3}),
+        "levels": tiny("poc-ccp", **FAST, **{"network.levels": "low+middle+high", "loss.name": "rll"}),
+        "photographs, pairs": photographs("cub-c2"),
+        "photographs, ccp": photographs("cub-c2-ccp-l", **{"data.samples_per_class": 3}),
+        "photographs, xbm": photographs("cub-c2-xbm-l", **{"memory.size": 30, "memory.warmup_steps": 1}),
+        "photographs, proxy anchor": photographs("cub-proxy-anchor"),
+    }
+
+
+NAMES = list(cases("/nowhere"))
+
+
+@pytest.fixture(scope="module")
+def pictures(tmp_path_factory):
+    return make_folder(tmp_path_factory.mktemp("photos") / "pictures", [f"c{i}" for i in range(8)], each=5)
+
+
+@pytest.fixture(scope="module")
+def folder(pictures, tmp_path_factory):
+    """Where two processes have run all cases."""
+    there = tmp_path_factory.mktemp("together")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("LABKIT_CACHE", str(there / "cache"))
+        together(run_cases, cases(pictures), str(there))
+    return there
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_two_processes_train_as_one(folder, pictures, monkeypatch, name):
+    monkeypatch.setenv("LABKIT_CACHE", str(folder / "cache"))
+    assert not (said := [path.read_text() for path in folder.glob(f"{name}-?.txt")]), said[0]
+    trainer = Trainer(cases(pictures)[name])
+    alone = trainer.run(progress=False)
+    shared = Recording.load(folder / name)
+    np.testing.assert_array_equal(alone.steps, shared.steps)
+    assert [(p.start, p.end) for p in alone.problems] == [(p.start, p.end) for p in shared.problems]
+    assert len(alone.problems) > 1 or "ccp" not in name, "a new problem has begun on the way"
+    for figure in alone.metrics:
+        ranks = figure.endswith(("map_at_r", "p_at_1", "p_at_r")) and "photographs" not in name
+        tolerance = 0.1 if ranks else 2e-3  # ranks of an untrained network jump where two neighbours change places
+        np.testing.assert_allclose(shared.metrics[figure], alone.metrics[figure], atol=tolerance, rtol=2e-3, err_msg=figure)
+    np.testing.assert_allclose(shared.metrics["loss"], alone.metrics["loss"], rtol=1e-4)
+    np.testing.assert_allclose(shared.embeddings, alone.embeddings, atol=2e-3)
+    if alone.proxies is not None:
+        np.testing.assert_allclose(shared.proxies, alone.proxies, atol=2e-3)
+    first, second = (torch.load(folder / f"{name}-{rank}.pt", weights_only=True) for rank in (0, 1))
+    for mine, theirs in zip(first["model"].values(), second["model"].values(), strict=True):
+        assert torch.equal(mine, theirs)
+    for part, value in trainer.model.state_dict().items():
+        torch.testing.assert_close(first["model"][part], value, atol=1e-4, rtol=1e-3)
+    for mine, theirs in zip(first["learnt"], second["learnt"], strict=True):
+        assert torch.equal(mine, theirs)
