@@ -40,7 +40,8 @@ class Playground(Panel):
 
     Attributes
     ----------
-    session : the `LiveSession`. figure : the FigureWidget. controls : the widgets by setting, `.hot` and `.cold`.
+    session : the `LiveSession`. figure : the picture, a `LiveCanvas` that says what it shows. controls : the widgets by
+        setting, `.hot` and `.cold`.
 
     Raises
     ------
@@ -67,14 +68,15 @@ class Playground(Panel):
         self._drawn = (-1, "", "")  # version, state and notice on the page
         build = builder(splits, self._losses.get(self._own_loss))
         self.session = LiveSession(wanted, build=build, threaded=threaded, frame_seconds=TICK)
-        self._live = LiveFigure(self.session.prepare())
+        first = self.session.prepare()
+        self._build_transport()
+        self._live = LiveFigure(first, self.transport.timeline)
         super().__init__(self._live.widget)
         self._watch = Watch(self.figure, self._look)
         self._build_widgets(controls)
         self.refresh()
 
-    def _build_widgets(self, controls: bool) -> None:
-        self.controls = Controls(self.change, self.restart, self._losses)
+    def _build_transport(self) -> None:
         self.transport = Transport(
             {
                 "play": self.play, "pause": self.pause, "step": self.step, "steps": lambda: self.step(25), "reset": self.reset,
@@ -83,6 +85,9 @@ class Playground(Panel):
             self.show_at,
             self._toggle_balls,
         )  # fmt: skip
+
+    def _build_widgets(self, controls: bool) -> None:
+        self.controls = Controls(self.change, self.restart, self._losses)
         self.sharing = Sharing(self.session, lambda: self._own_loss, self._load, self.say_error)
         self.preset = ipywidgets.Dropdown(
             options=[(each.label, name) for name, each in PRESETS.items()], value=self._preset, description="Preset",
@@ -121,13 +126,13 @@ class Playground(Panel):
     def step(self, n: int = 1) -> None:
         """Do n steps."""
         self.session.step(n)
-        self._watch.wake()
+        self._watch.wake(hurry=True)
 
     @reports_errors
     def next_problem(self) -> None:
         """End the running proxy problem by hand."""
         self.session.next_problem()
-        self._watch.wake()
+        self._watch.wake(hurry=True)
 
     @reports_errors
     def reset(self) -> None:
@@ -155,7 +160,7 @@ class Playground(Panel):
         except LabError:
             self.controls.show(self.session.snapshot, self._own_loss, force=True)
             raise
-        self._watch.wake()
+        self._watch.wake(hurry=True)
 
     @reports_errors
     def restart(self, changes: Mapping[str, Any]) -> None:
@@ -207,8 +212,7 @@ class Playground(Panel):
         self.refresh()
 
     def _toggle_balls(self, whether: bool) -> None:
-        self._live.balls = whether
-        self.refresh()
+        self.figure.balls = whether
 
     def refresh(self) -> None:
         """Draw the newest snapshot, or the stored one that the timeline stands at."""

@@ -12,8 +12,9 @@ COLLAPSED = 0.1  # a spread below this share of the problem's first is called co
 
 HELP = """
 <p><b>The map</b> shows test pictures as small three-armed marks, a colour and a number for each class. Squares are the
-proxies as they are now, rings are the samples' places that K-Center chose for the running problem (at a problem's last
-snapshot: for the next one). Point at a mark to see its picture; click a class in the legend to hide it.</p>
+proxies as they are now, rings are the samples' places that were chosen, by K-Center or at random, for the running problem
+(at a problem's last snapshot: for the next one). Point at a mark to see its picture; press a name in the legend to hide
+it, a class twice to see it alone. Drag over map or curves to look closer, press them twice to see all again.</p>
 <p><b>The curves</b> have a point per evaluation. Dotted lines: a proxy problem ends, its successor's number beside it.
 Dashed lines with a triangle: you changed something; point at the triangle.</p>
 <p><b>Acts at once</b> says beside each control from when it acts. <b>Restarts</b> begins the run anew, paused.

@@ -61,11 +61,9 @@ class Transport:
         last = max(1, len(snapshot.stored))
         self._moving = True
         try:
-            if self.timeline.max != last:
+            with self.timeline.hold_sync():  # in one message: a picture that follows the slider must not see half of it
                 self.timeline.max = last
-            wanted = last if at is None else at
-            if self.timeline.value != wanted:
-                self.timeline.value = wanted
+                self.timeline.value = last if at is None else at
         finally:
             self._moving = False
         self.status.value = where_it_stands(snapshot, at)

@@ -37,6 +37,11 @@ def nearest_own_proxy(embeddings: Floats, labels: Ints, proxies: Floats, classes
     ]
 
 
+def cover_sentence(radii: Floats) -> str:
+    """The finding of a map with proxies; `radii` (C,): each class's 95 % quantile of the distance to its nearest proxy."""
+    return f"95 % of a class's samples lie within {float(radii.mean()):.3f} of its nearest proxy"
+
+
 def evenly_per_class(labels: Ints, sample: int | None) -> Ints:
     """Rows of about `sample` samples, spread evenly over each class and in order; all rows for None."""
     n, sample = len(labels), check_sample(sample)
@@ -144,5 +149,4 @@ def _balls(
 def _finding(x: Floats, y: Ints, own: Floats | None, classes: Ints) -> str:
     if own is None:
         return f"{len(classes)} classes, {len(x):,} samples"
-    q95 = float(np.mean([np.quantile(d, 0.95) for d in nearest_own_proxy(x, y, own, classes)]))
-    return f"95 % of a class's samples lie within {q95:.3f} of its nearest proxy"
+    return cover_sentence(np.array([np.quantile(d, 0.95) for d in nearest_own_proxy(x, y, own, classes)]))

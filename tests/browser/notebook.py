@@ -138,6 +138,34 @@ class Notebook:
         script = "(n) => document.querySelectorAll('.js-plotly-plot .main-svg').length >= n"
         self.page.wait_for_function(script, arg=figures, timeout=seconds * 1000)
 
+    def live(self) -> list[Any]:
+        """Every live picture on the page, in order: the scene and the curves that it has drawn, and how often."""
+        script = """() => [...document.querySelectorAll(".labkit-live")].map(({labkit: view}) => {
+            const {scene, course, map, curves} = view.drawn, plain = (values) => Array.from(values ?? []);
+            return {
+                map, curves, step: scene?.step, title: view.title.textContent, chosenBy: scene?.chosenBy, names: view.run.cast?.names,
+                samples: plain(scene?.samples), proxies: plain(scene?.proxies), chosen: plain(scene?.chosen),
+                steps: plain(course?.steps), loss: plain(course?.values[0]), changes: course?.changes ?? [], ends: course?.ends ?? [],
+                label: view.map.canvas.getAttribute("aria-label"), held: Object.keys(view.run.stored).length,
+            };
+        })"""
+        return list(self.page.evaluate(script))
+
+    def until_live(self, pictures: int = 1, *, seconds: float = 30) -> None:
+        """Wait until so many live pictures on the page have been drawn."""
+        script = "(n) => [...document.querySelectorAll('.labkit-live')].filter((p) => p.labkit.drawn.curves).length >= n"
+        self.page.wait_for_function(script, arg=pictures, timeout=seconds * 1000)
+
+    def mark(self, sample: int, *, picture: int = 0) -> tuple[float, float]:
+        """Where on the page a sample of a live picture lies, scrolled into sight."""
+        self.page.locator(".labkit-live").nth(picture).scroll_into_view_if_needed()
+        script = """([picture, sample]) => {
+            const {map, drawn} = document.querySelectorAll(".labkit-live")[picture].labkit, box = map.canvas.getBoundingClientRect();
+            return [box.left + map.drawing.across(drawn.scene.samples[2 * sample]), box.top + map.drawing.down(drawn.scene.samples[2 * sample + 1])];
+        }"""
+        x, y = self.page.evaluate(script, [picture, sample])
+        return float(x), float(y)
+
     def pixel(self, trace: int, point: int, *, figure: int = 0) -> tuple[float, float]:
         """Where on the page a point of a trace lies, scrolled into sight: for the mouse to hover or click."""
         self.page.locator(".js-plotly-plot").nth(figure).scroll_into_view_if_needed()

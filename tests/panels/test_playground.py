@@ -51,28 +51,46 @@ def go(panel, steps):
     panel.run_pending()
 
 
-def traces(panel, name):
-    return [trace for trace in panel.figure.data if trace.name == name]
-
-
 # ------------------------------------------------------------ what is drawn
 
 
 def test_the_map_shows_every_sample_its_proxies_and_what_k_center_chose(make):
     panel = make()
     go(panel, 12)
-    snapshot = panel.session.snapshot
-    for c in range(10):
-        trace, rows = traces(panel, str(c))[0], snapshot.labels == c
-        np.testing.assert_allclose(trace.x, snapshot.live.embeddings[rows, 0], atol=5e-4)
-        np.testing.assert_allclose(trace.y, snapshot.live.embeddings[rows, 1], atol=5e-4)
-    np.testing.assert_allclose(traces(panel, "proxies")[0].x, snapshot.live.proxies[..., 0].ravel(), atol=5e-4)
-    rings = traces(panel, "chosen by K-Center")[0]
-    np.testing.assert_allclose(rings.y, snapshot.stored[0].proxies[..., 1].ravel(), atol=5e-4)
+    snapshot, scene = panel.session.snapshot, panel.figure.scene
+    np.testing.assert_allclose(scene.samples, snapshot.live.embeddings, atol=1e-6)
+    np.testing.assert_array_equal(panel.figure.cast.classes[panel.figure.cast.labels], snapshot.labels)
+    np.testing.assert_allclose(scene.proxies, snapshot.live.proxies, atol=1e-6)
+    np.testing.assert_allclose(scene.chosen, snapshot.stored[0].proxies, atol=1e-6)
     panel.next_problem()
     panel.run_pending()
     chosen = panel.recording().problems[0].next_proxies
-    np.testing.assert_allclose(rings.y, chosen[..., 1].ravel(), atol=5e-4)
+    np.testing.assert_allclose(panel.figure.scene.chosen, chosen, atol=1e-6)
+
+
+def test_the_title_tells_the_cover(make):
+    panel = make()
+    go(panel, 5)
+    scene, cover = panel.figure.scene, panel.session.snapshot.metrics["covering_q95"][-1]
+    assert scene.step == 5 and scene.title == f"95 % of a class's samples lie within {cover:.3f} of its nearest proxy"
+    assert scene.radii.mean() == pytest.approx(cover, rel=1e-3)
+
+
+def test_the_rings_say_what_chose_them(make):
+    panel = make()
+    go(panel, 3)
+    panel.controls.hot["projections.selection"].value = "random"
+    go(panel, 2)
+    assert panel.figure.scene.chosen_by == "chosen by K-Center"  # the running problem began before that
+    panel.next_problem()
+    go(panel, 2)
+    assert panel.figure.scene.chosen_by == "chosen at random"
+    panel.controls.hot["projections.selection"].value = "k_center"
+    go(panel, 3)
+    assert panel.figure.scene.chosen_by == "chosen at random"
+    panel.transport.timeline.value = 0
+    assert panel.figure.scene.chosen_by == "chosen by K-Center"
+    assert make("random").figure.scene.chosen_by == "chosen at random"
 
 
 def test_the_curves_have_a_point_per_evaluation_and_marks_where_something_changed(make):
@@ -81,14 +99,11 @@ def test_the_curves_have_a_point_per_evaluation_and_marks_where_something_change
     panel.controls.hot["optimizer.learning_rate"].value = 0.01
     panel.next_problem()
     go(panel, 10)
-    recording = panel.recording()
-    score = traces(panel, "MAP@R")[0]
-    np.testing.assert_allclose(score.x, recording.metrics["step"])
-    np.testing.assert_allclose(score.y, recording.metrics["map_at_r"], rtol=1e-6)
-    lines = [shape for shape in panel.figure.layout.shapes if shape.type == "line"]
-    assert {(shape.x0, shape.line.dash) for shape in lines} == {(10, "dot"), (10, "dash")}
-    marked = next(trace for trace in panel.figure.data if trace.marker.symbol == "triangle-down")
-    assert list(marked.x) == [10, 10] and marked.text[0] == "learning rate 0.002 → 0.01"
+    recording, course = panel.recording(), panel.figure.course
+    np.testing.assert_allclose(course.steps, recording.metrics["step"])
+    np.testing.assert_allclose(course.values["map_at_r"], recording.metrics["map_at_r"], rtol=1e-6)
+    assert course.ends == (10,)
+    assert course.changes == ((10, "learning rate 0.002 → 0.01"), (10, "next problem, by hand"))
 
 
 def test_a_tiny_spread_is_drawn_as_what_it_is(make):
@@ -97,21 +112,21 @@ def test_a_tiny_spread_is_drawn_as_what_it_is(make):
     snapshot = panel.session.snapshot
     tiny = (1e-1, 4e-4, 2.5e-7)
     panel._live.draw(dataclasses.replace(snapshot, metrics={**snapshot.metrics, "proxy_spread": tiny}))
-    np.testing.assert_allclose(traces(panel, "proxy spread")[0].y, tiny, rtol=1e-6)
+    np.testing.assert_allclose(panel.figure.course.values["proxy_spread"], tiny, rtol=1e-6)
 
 
 def test_covering_balls_reach_as_far_as_the_95_per_cent_cover(make):
     panel = make()
     go(panel, 6)
     panel.transport.balls.value = True
-    balls = traces(panel, "95 % balls")[0]
+    assert panel.figure.balls
     snapshot = panel.session.snapshot
     own, embeddings = snapshot.live.proxies, snapshot.live.embeddings.astype(float)
-    nearest = np.linalg.norm(embeddings[snapshot.labels == 0][:, None] - own[0][None], axis=2).min(axis=1)
-    circle = np.stack([balls.x[:37], balls.y[:37]], axis=1)
-    np.testing.assert_allclose(np.linalg.norm(circle - own[0, 0], axis=1), np.quantile(nearest, 0.95), atol=2e-3)
+    for c, radius in enumerate(panel.figure.scene.radii):
+        nearest = np.linalg.norm(embeddings[snapshot.labels == c][:, None] - own[c][None], axis=2).min(axis=1)
+        assert radius == pytest.approx(np.quantile(nearest, 0.95), rel=1e-5)
     panel.transport.balls.value = False
-    assert len(balls.x) == 0
+    assert not panel.figure.balls
 
 
 def test_the_timeline_goes_back_while_the_run_goes_on(make):
@@ -120,26 +135,15 @@ def test_the_timeline_goes_back_while_the_run_goes_on(make):
     assert panel.transport.timeline.value == panel.transport.timeline.max == len(panel.recording().steps)
     panel.transport.timeline.value = 2
     stored = panel.recording()
-    rows = stored.labels == 3
-    np.testing.assert_allclose(traces(panel, "3")[0].x, stored.embeddings[2][rows, 0], atol=5e-4)
+    np.testing.assert_allclose(panel.figure.scene.samples, stored.embeddings[2], atol=5e-4)
     assert (
         "stored snapshot" in panel.transport.status.value and f"step {stored.steps[2]}" in panel.transport.status.value
     )
     go(panel, 10)
     assert panel.transport.timeline.value == 2  # stays where it was put
-    np.testing.assert_allclose(traces(panel, "3")[0].x, stored.embeddings[2][rows, 0], atol=5e-4)
+    np.testing.assert_allclose(panel.figure.scene.samples, stored.embeddings[2], atol=5e-4)
     panel.transport.timeline.value = panel.transport.timeline.max
-    assert "step 30" in panel.transport.status.value
-
-
-def test_one_message_per_frame(make, monkeypatch):
-    panel = make()
-    go(panel, 5)
-    sent = []
-    for name in ("_send_restyle_msg", "_send_relayout_msg", "_send_update_msg"):
-        monkeypatch.setattr(panel.figure, name, lambda *_, name=name, **__: sent.append(name))
-    go(panel, 1)
-    assert sent == ["_send_update_msg"]
+    assert "step 30" in panel.transport.status.value and panel.figure.scene.step == 30
 
 
 # ------------------------------------------------------------ what acts at once
@@ -333,7 +337,7 @@ def test_a_loss_that_turns_nan_says_so_and_goes_back(make):
     assert 'role="alert"' in panel.message.value and "at step" in panel.message.value
     assert "Moved last: learning rate" in panel.message.value
     assert panel.transport.back.layout.display == ""
-    assert np.isfinite(np.concatenate([trace.x for trace in panel.figure.data[:10]])).all()
+    assert np.isfinite(panel.figure.scene.samples).all()
     panel.go_back()
     panel.run_pending()
     assert panel.message.value == "" and panel.transport.back.layout.display == "none"
@@ -465,6 +469,7 @@ def test_a_page_that_does_not_answer_gets_few_frames(make, monkeypatch):
     panel = make(threaded=True)
     monkeypatch.setattr("labkit.panels.watching.TICK", 0.0)
     monkeypatch.setattr("labkit.panels.watching.PATIENT", 1000.0)
+    panel.figure._hear(None, {"asks": "all"}, [])  # the page has come
     panel.session._conductor._frame_seconds = 0.0
 
     async def until(true):
@@ -480,7 +485,7 @@ def test_a_page_that_does_not_answer_gets_few_frames(make, monkeypatch):
         frames, at = panel._watch.frames, panel.session.snapshot.step
         await until(lambda: panel.session.snapshot.step > at + 10)
         assert panel._watch.frames == frames  # the last was never acknowledged
-        panel.figure._js2py_traceDeltas = {"trace_deltas": [], "trace_edit_id": panel.figure._last_trace_edit_id}
+        panel.figure._hear(None, {"drawn": panel.figure.sent}, [])
         await until(lambda: panel._watch.frames > frames)
         panel.pause()
         panel._watch.stop()
