@@ -193,15 +193,21 @@ def get_data(
 
 @app.command(context_settings={"ignore_unknown_options": True})
 def lab(
-    notebook: Annotated[str, typer.Argument(help="A notebook's name or its number.")] = "00",
-    options: Annotated[list[str] | None, typer.Argument(help="Passed on to JupyterLab, e.g. --no-browser.")] = None,
+    notebook: Annotated[str | None, typer.Argument(help="A notebook's name or its number; 00, or 10 with --app.")] = None,
+    options: Annotated[list[str] | None, typer.Argument(help="Passed on to JupyterLab or Voilà.")] = None,
+    page: Annotated[bool, typer.Option("--app", help="The notebook as a page without code, for a class.")] = False,
+    host: Annotated[str, typer.Option(help="Where to listen; 0.0.0.0 lets other machines in.")] = "127.0.0.1",
+    port: Annotated[int | None, typer.Option(help="By default 8888, with --app 8866.")] = None,
+    browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Whether to open it here.")] = True,
 ) -> None:
-    """Open JupyterLab on the notebooks."""
-    path = find_notebook(notebook)
-    # A default URL, rather than the file itself: so the address that is printed leads to the notebook as well.
-    where = [f"--ServerApp.root_dir={path.parent}", f"--LabApp.default_url=/lab/tree/{path.name}"]
-    command = [sys.executable, "-m", "jupyterlab", *where, *(options or [])]
-    raise typer.Exit(subprocess.run(command, check=False).returncode)
+    """Open JupyterLab on the notebooks, or serve one as a page."""
+    from labkit.app import app_command, lab_command, open_to_others
+
+    path = find_notebook(notebook or ("10" if page else "00"))
+    if page and (warning := open_to_others(host)):
+        typer.echo(warning, err=True)
+    command = (app_command if page else lab_command)(path, host=host, port=port, browser=browser)
+    raise typer.Exit(subprocess.run([*command, *(options or [])], check=False).returncode)
 
 
 def find_notebook(name: str) -> Path:

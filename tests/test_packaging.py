@@ -101,7 +101,7 @@ FLOORS = [
     {"panels"},
     {"report_sections", "report_page"},
     {"report"},
-    {"poc"},
+    {"poc", "app"},
     {"cli"},
     {"__main__"},
 ]

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from labkit.panels.loss_lens import LossLens
     from labkit.panels.playground import Playground
     from labkit.panels.run_comparison import RunComparison
+    from labkit.panels.setting_grid import SettingGrid
 
 _HOME = {
     "EmbeddingExplorer": "embedding_explorer",
@@ -18,9 +19,10 @@ _HOME = {
     "LossLens": "loss_lens",
     "Playground": "playground",
     "RunComparison": "run_comparison",
+    "SettingGrid": "setting_grid",
 }
 
-__all__ = ["EmbeddingExplorer", "KCenterStepper", "LossLens", "Playground", "RunComparison"]
+__all__ = ["EmbeddingExplorer", "KCenterStepper", "LossLens", "Playground", "RunComparison", "SettingGrid"]
 
 
 def __getattr__(name: str) -> Any:

@@ -15,6 +15,7 @@ from labkit.plots.reading import Floats
 from labkit.validation import check_choice, describe
 
 SCALE = "Cividis"  # made to look alike to readers with and without colour-blindness; its lightness rises evenly
+BLANK = "#F6F6F6"
 _STRIPES = 7  # of the hatching, per cell
 
 
@@ -66,7 +67,7 @@ def setting_heat_map(values: Any, rows: tuple[str, Sequence[str]], columns: tupl
     known = _checked(values, len(rows[1]), len(columns[1]))
     check_choice("measure", measure, MEASURES)
     down, across = Side(*rows), Side(*columns)
-    fig = go.Figure([go.Heatmap(), go.Scatter()])
+    fig = go.Figure([go.Heatmap(), go.Heatmap(), go.Scatter()])
     for trace, update in zip(fig.data, map_updates(known, down, across, measure).values(), strict=True):
         trace.update(update)
     head = title if title is not None else what_matters(known, down, across, measure)
@@ -97,7 +98,8 @@ def side_axis(side: Side) -> dict[str, Any]:
 
 
 def map_updates(values: Floats, rows: Side, columns: Side, measure: str) -> dict[str, dict[str, Any]]:
-    """What the map's two traces hold: "cells", a Heatmap, and "hatching", lines over the cells without a value."""
+    """What the map's traces hold: "cells", a Heatmap; "blanks", another of the cells without a value, since plotly feels no
+    mouse over nothing; and "hatching", lines over those."""
     what = MEASURES[measure]
     z = _logarithms(values) if what.logarithmic else values
     z = np.where(np.isnan(z) & (values == 0), np.nanmin(z, initial=0.0), z)  # the scale has no place for 0: its low end
@@ -105,16 +107,28 @@ def map_updates(values: Floats, rows: Side, columns: Side, measure: str) -> dict
     low, high = (float(known.min()), float(known.max())) if known.size else (0.0, 1.0)
     missing = max(0.0, what.span - (high - low)) / 2
     text = [["" if np.isnan(v) else "0" if v == 0 else number(float(v)) for v in line] for line in values]
-    cells = {
-        "z": z.tolist(), "zmin": low - missing, "zmax": high + missing, "colorscale": SCALE, "showscale": False,
-        "text": text, "texttemplate": "%{text}", "textfont": {"size": 14}, "xgap": 2, "ygap": 2, "hoverongaps": True,
-        "x": list(range(len(columns.words))), "y": list(range(len(rows.words))),
+    places = {
+        "x": list(range(len(columns.words))), "y": list(range(len(rows.words))), "showscale": False, "xgap": 2, "ygap": 2,
         "customdata": [[f"{rows.label} = {r}, {columns.label} = {c}" for c in columns.words] for r in rows.words],
+        "hoverongaps": False,
+    }  # fmt: skip
+    cells = places | {
+        "z": _without_nan(z), "zmin": low - missing, "zmax": high + missing, "colorscale": SCALE, "text": text,
+        "texttemplate": "%{text}", "textfont": {"size": 14},
         "hovertemplate": f"%{{customdata}}<br>{what.name} %{{text}}<extra></extra>",
+    }  # fmt: skip
+    blanks = places | {
+        "z": _without_nan(np.where(np.isnan(values), 0.0, np.nan)), "colorscale": [[0, BLANK], [1, BLANK]],
+        "hovertemplate": "%{customdata}<br>no run yet<extra></extra>",
     }  # fmt: skip
     x, y = _hatching(np.argwhere(np.isnan(values)))
     lines = {"x": x, "y": y, "mode": "lines", "line": {"color": FAINT, "width": 1}, "hoverinfo": "skip", "showlegend": False}
-    return {"cells": cells, "hatching": lines}
+    return {"cells": cells, "blanks": blanks, "hatching": lines}
+
+
+def _without_nan(values: Floats) -> list[list[float | None]]:
+    """Lists as JSON takes them."""
+    return [[None if np.isnan(v) else float(v) for v in line] for line in values]
 
 
 def _hatching(cells: Any) -> tuple[list[float | None], list[float | None]]:

@@ -17,7 +17,8 @@ VALUES = np.array([[0.1, 0.5, 0.9], [0.2, 0.3, math.nan]])
 
 def test_values_are_printed_where_they_belong_and_gaps_are_hatched():
     figure = setting_heat_map(VALUES, ROWS, COLUMNS)
-    cells, hatching = figure.data
+    cells, blanks, hatching = figure.data
+    assert [[v is None for v in line] for line in blanks.z] == [[True, True, True], [True, True, False]]
     assert np.array_equal(np.array(cells.z, dtype=float), VALUES, equal_nan=True)
     assert [list(line) for line in cells.text] == [["0.100", "0.500", "0.900"], ["0.200", "0.300", ""]]
     x, y = (np.array([v for v in values if v is not None]) for values in (hatching.x, hatching.y))
