@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from labkit.errors import LabError
-
-if TYPE_CHECKING:
-    from labkit.training import Experiment
 
 # torch and everything that needs it is imported inside the commands, so that `labkit --help` answers at once.
 
@@ -34,8 +32,15 @@ def main() -> None:
     try:
         app()
     except LabError as error:
-        typer.echo(f"labkit: {error}", err=True)
+        if not hasattr(error, "__notes__"):  # of several processes one tells what it has told the others
+            typer.echo(f"labkit{_process()}: {error}", err=True)
         sys.exit(2)
+
+
+def _process() -> str:
+    """Which process speaks, where a launcher has started several and it is not the first."""
+    rank = os.environ.get("RANK", "0")
+    return "" if rank == "0" else f" (process {rank})"
 
 
 @app.command()
@@ -68,37 +73,29 @@ def train(
     fold: Annotated[
         str, typer.Option(help='Which fold validates; "all" trains one model each and judges them together.')
     ] = "",
+    tensorboard: Annotated[bool, typer.Option("--tensorboard", help="Event files in the run's folder as well.")] = False,
 ) -> None:
-    """Train one experiment; its recording, model and checkpoint lie in a folder of their own."""
-    from labkit.training import Experiment, Trainer
+    """Train one experiment; its recording, table, model and checkpoint lie in a folder of their own.
+
+    On several GPUs: accelerate launch -m labkit train PRESET …
+    """
+    from labkit.training import Experiment
+    from labkit.training.command import train_command
 
     settings = parse_settings((set_ or []) + ([f"photos.fold={fold}"] if fold not in ("", "all") else []))
     experiment = Experiment.preset(preset, **settings)
     number = f"-fold{fold}" if fold else ""
     folder = out or Path("runs") / f"{experiment.name}{number}-seed{experiment.seed}"
-    if fold == "all":
-        _train_all_folds(experiment, folder, resume, device)
-        return
-    trainer = Trainer(experiment, directory=folder, resume=resume, device=device)
-    typer.echo(trainer.splits.description)
+    say = _silent if _process() else typer.echo
     try:
-        recording = trainer.run()
+        train_command(experiment, folder, fold=fold, resume=resume, device=device, tensorboard=tensorboard, say=say)
     except KeyboardInterrupt:
-        typer.echo(f"\nInterrupted. The same command with --resume goes on; what was recorded is in {folder}", err=True)
+        say(f"\nInterrupted. The same command with --resume goes on; what was recorded is in {folder}", err=True)
         raise typer.Exit(INTERRUPTED) from None
-    typer.echo("On the test set: " + ", ".join(f"{name} {value:.4f}" for name, value in recording.final.items()))
-    typer.echo(f"Run: {folder}   (labkit report {folder} makes a page of it)")
 
 
-def _train_all_folds(experiment: Experiment, folder: Path, resume: bool, device: str) -> None:
-    from labkit.training.folds import table, train_folds
-
-    try:
-        figures = train_folds(experiment, folder, resume=resume, device=device, say=typer.echo)
-    except KeyboardInterrupt:
-        typer.echo(f"\nInterrupted. The same command with --resume goes on; what was recorded is in {folder}", err=True)
-        raise typer.Exit(INTERRUPTED) from None
-    typer.echo(f"On the test classes, in per cent:\n{table(figures)}\nRuns: {folder}")
+def _silent(*_: object, **__: object) -> None:
+    """In place of `typer.echo`, for all but the first of several processes."""
 
 
 @app.command()

@@ -14,7 +14,8 @@ from labkit.geometry import l2_normalize
 from labkit.metrics import retrieval_metrics
 from labkit.training.experiment import Experiment
 from labkit.training.published import Published, published
-from labkit.training.trainer import Trainer
+from labkit.training.tensorboard import TensorBoardLog
+from labkit.training.trainer import Callback, Trainer
 
 SHOWN = ("p_at_1", "map_at_r", "p_at_r")
 
@@ -42,7 +43,8 @@ def train_folds(
     resume: bool = False,
     device: str = "auto",
     progress: bool = True,
-    say: Callable[[str], None] = print,
+    tensorboard: bool = False,
+    say: Callable[[str], object] = print,
 ) -> FoldFigures:
     """Train a model for each fold of the experiment's protocol and judge them together.
 
@@ -57,19 +59,36 @@ def train_folds(
     ------
     LabError : the experiment has no folds, or what a run raises.
     """
-    if experiment.photos.protocol != "mlrc" or not experiment.data.is_photos:
-        raise LabError("--fold", "a number, or 'all' with photographs under the protocol mlrc", "all")
+    check_folds(experiment, "all")
     models: list[tuple[Tensor, Tensor]] = []
     for fold in range(experiment.photos.folds):
         one = experiment.replace(**{"photos.fold": fold})
         folder = directory / f"fold-{fold}"
-        trainer = Trainer(one, directory=folder, resume=resume and (folder / "checkpoint.pt").exists(), device=device)
+        log: list[Callback] = [TensorBoardLog(folder / "tensorboard")] if tensorboard else []
+        begun = resume and (folder / "checkpoint.pt").exists()
+        trainer = Trainer(one, directory=folder, resume=begun, device=device, callbacks=log)
         say(trainer.splits.description)
         trainer.run(progress=progress)
         models.append(_embedded(trainer))
     test, gallery = trainer.splits.test.labels, getattr(trainer.splits, "gallery", None)
     row = published(experiment.name.removeprefix(f"{experiment.data.source}-"), experiment.data.source)
     return fold_figures(models, test, None if gallery is None else gallery.labels, row)
+
+
+def check_folds(experiment: Experiment, fold: str) -> None:
+    """Refuse `fold` where the experiment has no folds, and say how to run it.
+
+    Raises
+    ------
+    LabError : digits, or photographs under the conventional protocol.
+    """
+    expected = "photographs under the protocol mlrc, whose training classes are cut into folds"
+    if not experiment.data.is_photos:
+        raise LabError("--fold", expected, f"{fold} with digits, which have none", "Leave it out.")
+    if experiment.photos.protocol != "mlrc":
+        got = f"{fold} with {experiment.name}, whose protocol, {experiment.photos.protocol}, trains on the whole first half"
+        hint = "Leave it out to train as published, one model; or add --set photos.protocol=mlrc to train on folds."
+        raise LabError("--fold", expected, got, hint)
 
 
 def _embedded(trainer: Trainer) -> tuple[Tensor, Tensor]:

@@ -79,7 +79,10 @@ class RunFolder:
             return None
         if not resume:
             raise LabError(str(self.path), "a folder without a run in it", "a checkpoint", "Resume it, or choose another.")
-        kept = Experiment.from_json(settings.read_bytes()) if settings.is_file() else None
+        try:
+            kept = Experiment.from_json(settings.read_bytes()) if settings.is_file() else None
+        except LabError as error:
+            raise LabError(str(settings), error.expected, error.got, "Put it back, or choose another folder.") from error
         if kept != experiment:
             got = "no such file" if kept is None else _differences(kept.to_dict(), experiment.to_dict())
             raise LabError(str(settings), "the settings of the experiment being resumed", got, "Choose another folder.")

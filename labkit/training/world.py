@@ -22,6 +22,7 @@ from labkit.training.optimisation import choose_device
 Result = TypeVar("Result")
 # Evaluations of the main process may take long; the launcher ends the others at once if one dies.
 PATIENCE = timedelta(hours=6)
+TOLD = "raised by the main process, which has told it"  # a note on errors that came from there
 
 
 class World:
@@ -74,6 +75,9 @@ class World:
     def main_first(self) -> Iterator[None]:
         """The main process does what is inside before the others, which find on disk what it has left there."""
         yield
+
+    def leave(self) -> None:
+        """The end of the work together, where all went well."""
 
 
 class ManyProcesses(World):
@@ -146,6 +150,7 @@ class ManyProcesses(World):
         if mine is not None:
             raise mine
         if told[1] is not None:
+            told[1].add_note(TOLD)
             raise told[1]
         result: Result = told[0]
         return result
@@ -159,6 +164,10 @@ class ManyProcesses(World):
         finally:  # the others go on after a failure too, and meet the same one
             if self.is_main:
                 self._state.wait_for_everyone()
+
+    def leave(self) -> None:
+        self._state.wait_for_everyone()
+        self._state.destroy_process_group()
 
     def plain_sum(self, values: Tensor) -> Tensor:
         """The sum over all processes, a new tensor without gradient."""
