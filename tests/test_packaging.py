@@ -100,6 +100,7 @@ FLOORS = [
     {"plots"},
     {"panels"},
     {"report_sections", "report_page"},
+    {"report_queries"},
     {"report"},
     {"poc", "app"},
     {"cli"},

@@ -29,7 +29,8 @@ def rows(folder):
 
 def test_killed_at_any_moment_a_run_ends_as_one_that_was_left_alone(tmp_path):
     command = [sys.executable, "-m", "tests.training.killed", str(tmp_path)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=500, env={**os.environ, "OMP_NUM_THREADS": "1"})
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=500, env=environment)
     assert done.returncode == 0, done.stderr
     moments = int(done.stdout)
     assert moments > 20
