@@ -21,11 +21,22 @@ from labkit.plots.palette import class_color, legible, run_line
 from labkit.plots.player import player_data, player_map
 from labkit.plots.reading import RecordingLike, Runs, named_runs, series
 from labkit.report_page import Page, bare
-from labkit.report_sections import chip, looking_at, notice, settings, table
+from labkit.report_queries import worst_queries_section
+from labkit.report_sections import chip, judged_rows, looking_at, notice, table
+from labkit.report_settings import settings
 
 POSITIONS = 1_800_000  # bytes of packed sample positions that a page may carry; more samples than that are thinned
 MARKS = 4000  # samples in all maps together: what a browser moves without effort
 MOST = 3000  # samples per map
+COVERING = (
+    "<p>How many samples of a class, chosen greedily by K-Center, must stand for it so that none of the others is farther "
+    "than a radius: thin for each class, thick for their mean. The lower the curve, the fewer do. Where some classes were "
+    "never trained on, the curves are theirs.</p>"
+)
+WORST = (
+    "<p>Recorded samples whose nearest neighbours are least of their own class. On the left what was asked, then its "
+    "neighbours, the nearest first: <b>✓</b> and a full frame for the right class, <b>✗</b> and a dashed one for a wrong one.</p>"
+)
 
 
 def write_report(
@@ -78,7 +89,9 @@ def report_html(recordings: RecordingLike | Runs, *, title: str = "", partial: b
         f"<h2>What to notice</h2>{notice(runs)}",
         f"<h2>Over the steps</h2>{_curves(page, runs)}",
         f"<h2>Problem by problem</h2>{_galleries(page, runs)}",
+        f"<h2>Covering curves</h2>{_covering(page, runs)}",
         f"<h2>How far apart</h2>{_distances(page, runs)}",
+        f"<h2>The worst queries and their neighbours</h2>{WORST}{worst_queries_section(runs)}",
         f"<h2>Settings and how to repeat it</h2>{settings(runs, command)}",
         "<footer>Written by labkit. The page holds everything it shows and loads nothing.</footer></main>",
         '<div id="card" role="status"></div>',
@@ -165,7 +178,7 @@ def _galleries(page: Page, runs: Runs) -> str:
     return text
 
 
-def _distances(page: Page, runs: Runs) -> str:
+def _covering(page: Page, runs: Runs) -> str:
     curves = {name: _curve(recording, -1) for name, recording in runs.items()}
     if len(runs) == 1:
         name, recording = next(iter(runs.items()))
@@ -175,7 +188,11 @@ def _distances(page: Page, runs: Runs) -> str:
                 "end of the run": curves[name],
                 "end of problem 1": _curve(recording, recording.problems[0].snapshot),
             }
-    text = page.figure(covering_curves(curves))
+    return COVERING + page.figure(covering_curves(curves))
+
+
+def _distances(page: Page, runs: Runs) -> str:
+    text = ""
     for index, (name, recording) in enumerate(runs.items()):
         fig = distance_histograms(recording.embeddings[-1], recording.labels, *_margins(recording))
         text += f"<p>{chip(name, index)}, last snapshot</p>{page.figure(fig)}"
@@ -183,9 +200,9 @@ def _distances(page: Page, runs: Runs) -> str:
 
 
 def _curve(recording: RecordingLike, at: int) -> Any:
-    return covering_curve(
-        torch.as_tensor(np.asarray(recording.embeddings[at])), torch.as_tensor(np.asarray(recording.labels))
-    )
+    rows = judged_rows(recording)
+    chosen = np.asarray(recording.embeddings[at])[rows], np.asarray(recording.labels)[rows]
+    return covering_curve(*(torch.as_tensor(values) for values in chosen))
 
 
 def _margins(recording: RecordingLike) -> tuple[float | None, float | None]:

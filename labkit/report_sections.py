@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from html import escape
-from typing import Any
+from typing import cast
+
+import numpy as np
+from numpy.typing import NDArray
 
 from labkit.errors import LabError
 from labkit.plots import findings
 from labkit.plots.findings import Moments, number
 from labkit.plots.palette import RUN_DASHES, run_line
 from labkit.plots.reading import RecordingLike, Runs, value_at
+from labkit.training.recorded_sample import recorded_sides
+from labkit.training.recording import Recording
 
 _COLUMNS = (
     ("map_at_r", "MAP@R"),
@@ -37,6 +41,14 @@ def chip(name: str, index: int) -> str:
     return f'<span class="run">{piece}{escape(name)}</span>'
 
 
+def judged_rows(recording: RecordingLike) -> NDArray[np.int64]:
+    """Rows of the recorded sample (m,) of classes that were never trained on; all rows where there are no such classes."""
+    try:
+        return recorded_sides(cast(Recording, recording)).test
+    except LabError:
+        return np.arange(len(recording.labels))
+
+
 def looking_at(runs: Runs) -> str:
     """What the marks mean and what the runs did, in a few sentences."""
     first = next(iter(runs.values()))
@@ -54,8 +66,8 @@ def looking_at(runs: Runs) -> str:
     text = [
         f"<p>A network places each picture as a point in {space}, and training is to bring pictures of one class "
         "together and to keep "
-        + f"classes apart. Here are {samples:,} pictures that it was not trained on, always the same ones, "
-        + f"as it places them.</p>{origin}",
+        + f"classes apart. Here are {samples:,} pictures{_whose(first)}, always the same ones, as it places "
+        + f"them.</p>{origin}",
         f'<ul class="marks">{marks}</ul>',
     ]
     if proxied:
@@ -80,6 +92,13 @@ def looking_at(runs: Runs) -> str:
         "<b>Inter-class distance</b>: mean distance between pictures of different classes.</p>"
     )
     return "".join(text)
+
+
+def _whose(recording: RecordingLike) -> str:
+    unseen, samples = len(judged_rows(recording)), len(recording.labels)
+    if unseen == samples:
+        return " that it was not trained on"
+    return f", {samples - unseen:,} of classes that it is trained on and {unseen:,} of classes that it never sees"
 
 
 def table(runs: Runs) -> str:
@@ -173,61 +192,3 @@ def notice(runs: Runs) -> str:
     if compared:
         blocks.append(f"<p><b>Side by side</b></p><ul>{''.join(f'<li>{escape(line)}.</li>' for line in compared)}</ul>")
     return f'<div class="notice">{"".join(blocks)}</div>'
-
-
-def settings(runs: Runs, command: str) -> str:
-    """How to repeat the runs: commands, settings side by side (differences marked), environment."""
-    lines = [command] if command else [c for c in (train_command(r) for r in runs.values()) if c]
-    text = f"<pre>{escape(chr(10).join(lines))}</pre>" if lines else ""
-    for title, parts in (
-        ("Settings", [_flat(r.experiment) for r in runs.values()]),
-        ("Environment", [_flat(r.environment) for r in runs.values()]),
-    ):
-        keys = list(dict.fromkeys(key for part in parts for key in part))
-        if not keys:
-            continue
-        rows = []
-        for key in keys:
-            values = [part.get(key, "–") for part in parts]
-            mark = ' class="differs"' if len(set(values)) > 1 else ""
-            rows.append(
-                f"<tr{mark}><td><code>{escape(key)}</code></td>{''.join(f'<td>{escape(v)}</td>' for v in values)}</tr>"
-            )
-        head = "".join(f"<th>{escape(name)}</th>" for name in runs)
-        note = " (differences are marked)" if len(runs) > 1 else ""
-        text += (
-            f"<details><summary>{title}{note}</summary><div class='scroll'><table "
-            f"class='settings'><thead><tr><th></th>{head}</tr></thead>"
-            f"<tbody>{''.join(rows)}</tbody></table></div></details>"
-        )
-    events = [(name, e) for name, r in runs.items() for e in r.events]
-    if events:
-        said = "".join(
-            f"<li>{escape(n)}, step {escape(str(e.get('step', '?')))}: {escape(str(e.get('what', '')))}</li>"
-            for n, e in events
-        )
-        text += f"<details><summary>Changed while running</summary><ul>{said}</ul></details>"
-    return text
-
-
-def train_command(recording: RecordingLike) -> str:
-    """The command line that trains this run again; empty where its name is no preset's."""
-    from labkit.training.experiment import Experiment
-
-    try:
-        preset = _flat(Experiment.preset(str(recording.experiment.get("name"))).to_dict())
-    except LabError:
-        return ""
-    mine = _flat(recording.experiment)
-    changes = [f"--set {key}={mine[key]}" for key in mine if mine[key] != preset.get(key)]
-    return " ".join(["labkit train", str(recording.experiment["name"]), *changes])
-
-
-def _flat(values: Mapping[str, Any], before: str = "") -> dict[str, str]:
-    flat: dict[str, str] = {}
-    for key, value in values.items():
-        if isinstance(value, Mapping):
-            flat |= _flat(value, f"{before}{key}.")
-        else:
-            flat[f"{before}{key}"] = f"{value:g}" if isinstance(value, float) else str(value)
-    return flat

@@ -99,7 +99,7 @@ FLOORS = [
     {"training"},
     {"plots"},
     {"panels"},
-    {"report_sections", "report_page"},
+    {"report_sections", "report_settings", "report_page"},
     {"report_queries"},
     {"report"},
     {"poc", "app"},

@@ -17,9 +17,11 @@ from PIL import Image
 
 from labkit.errors import LabError
 from labkit.report import report_html, write_report
-from labkit.report_sections import train_command
-from labkit.training import Experiment
+from labkit.report_queries import worst_queries
+from labkit.report_settings import train_command
+from labkit.training import Experiment, Trainer
 from labkit.training.recording import Recording
+from tests.datasets.pictures import make_cub
 from tests.plots.recordings import make_recording
 
 
@@ -72,7 +74,7 @@ def read(page: str) -> Reader:
 
 
 def test_it_loads_nothing(page: str, read: Reader) -> None:
-    assert read.fetched == []
+    assert read.fetched and all(address.startswith("data:image/png;base64,") for address in read.fetched)
     assert not re.search(r"url\(|@import", page.split("</style>")[0])
     assert page.count("<script>") == 2 and page.startswith("<!doctype html>")
 
@@ -159,7 +161,7 @@ def test_names_cannot_act_as_markup(runs: dict[str, Recording]) -> None:
     )
     page = report_html({evil: recording}, title=evil, command=evil, partial=True)
     read = Reader(page)
-    assert "img" not in read.tags
+    assert "x" not in read.fetched and read.tags.count("img") == page.count('<img alt="')
     assert page.count("<script>") == 2
     assert evil in read.text
 
@@ -265,3 +267,80 @@ def test_names_that_no_file_can_hold_are_written_with_a_replacement(runs: dict[s
     page = Reader((tmp_path / "r.html").read_text("utf-8"))
     assert page.text.count("x\ufffd") >= 5
     assert page.blocks["film"]["classes"][0] == "x\ufffd"
+
+
+# ---------------------------------------------------------------- the worst queries
+
+
+def tiles(page: str) -> list[list[str]]:
+    """The kinds of the pictures in each row of the section: asked, right, wrong."""
+    rows = page.split('<div class="query">')[1:]
+    return [re.findall(r'<figure class="(asked|right|wrong)">', row) for row in rows]
+
+
+def test_the_worst_queries_are_those_that_an_obvious_computation_finds() -> None:
+    recording = make_recording(4)
+    found, among = worst_queries(recording)
+    x, y = recording.embeddings[-1].astype(np.float64), recording.labels
+    assert among == len(y)
+    scores = []
+    for i in range(len(y)):
+        order = [j for j in np.argsort(((x - x[i]) ** 2).sum(axis=1), kind="stable") if j != i]
+        relevant = int((y == y[i]).sum()) - 1
+        right = [y[j] == y[i] for j in order[:relevant]]
+        scores.append(sum(np.mean(right[: k + 1]) for k in range(relevant) if right[k]) / relevant)
+    worst_of_class = sorted(min(scores[i] for i in np.flatnonzero(y == c)) for c in np.unique(y))
+    assert [asked.score for asked in found] == pytest.approx(worst_of_class[: len(found)])
+    for asked in found:
+        assert scores[asked.row] == pytest.approx(asked.score) and asked.row not in asked.neighbours
+        distances = np.linalg.norm(x[asked.neighbours] - x[asked.row], axis=1)
+        nearest = np.sort(np.linalg.norm(np.delete(x, asked.row, axis=0) - x[asked.row], axis=1))[: len(distances)]
+        np.testing.assert_allclose(distances, nearest, atol=1e-5)
+
+
+def test_queries_and_neighbours_stand_as_pictures_with_right_and_wrong_told_twice(page: str, runs: dict[str, Recording]) -> None:
+    rows = tiles(page)
+    assert len(rows) == 12 and all(row[0] == "asked" and len(row) == 9 and "asked" not in row[1:] for row in rows)
+    recording = runs["CCP"]
+    (asked, *_), _ = worst_queries(recording)
+    assert rows[0][1:] == ["right" if recording.labels[j] == recording.labels[asked.row] else "wrong" for j in asked.neighbours]
+    first = page.split('<div class="query">')[1]
+    assert first.count("✓") == rows[0].count("right") and first.count("✗") == rows[0].count("wrong")
+    png = base64.b64decode(re.search(r'src="data:image/png;base64,([^"]+)"', first).group(1))
+    np.testing.assert_array_equal(np.asarray(Image.open(io.BytesIO(png))), recording.thumbnails[asked.row])
+
+
+def test_without_pictures_classes_are_named_and_one_line_says_what_to_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LABKIT_DATA", str(tmp_path))
+    bare = replace(make_recording(4), thumbnails=None, class_names=[f"bird <{i}>" for i in range(10)])
+    page = report_html(bare)
+    assert len(tiles(page)) == 6 and "<img" not in page and "bird &lt;3&gt;" in page
+    assert page.count("The recording has no pictures of its samples.") == 1
+    birds = replace(bare, experiment=Experiment.preset("cub-c2").to_dict())
+    page = report_html(birds)
+    assert page.count("Set LABKIT_DATA to the folder that holds them") == 1 and "<img" not in page
+
+
+@pytest.mark.filterwarnings("ignore::labkit.datasets.DataWarning")
+def test_photographs_come_from_the_data_root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LABKIT_DATA", str(tmp_path / "data"))
+    monkeypatch.setenv("LABKIT_CACHE", str(tmp_path / "cache"))
+    make_cub(tmp_path / "data", ids=(1, 20, 26, 50, 51, 60, 80, 90, 101, 150), each=4)
+    changes = {
+        "steps": 2, "evaluate_every": 2, "sample_size": 20, "photos.size": 16, "photos.side": 18, "network.name": "small",
+        "network.weights": "none", "network.embedding_size": 4, "data.classes_per_batch": 2, "data.samples_per_class": 2,
+    }  # fmt: skip
+    recording = Trainer(Experiment.preset("cub-c2", **changes)).run(progress=False)
+    assert recording.thumbnails is None
+    found, among = worst_queries(recording)
+    assert among == 8 and {recording.class_names[recording.labels[asked.row]] for asked in found} == {"Bird 101", "Bird 150"}
+    page = report_html(recording)
+    assert page.count('src="data:image/jpeg;base64,') == sum(map(len, tiles(page))) > 0
+    assert "8 of classes that it never sees" in page
+
+
+def test_samples_that_are_alone_in_their_class_ask_nothing() -> None:
+    alone = Recording({"name": "x"}, np.array([0]), np.eye(3, 2)[None], np.arange(3), class_names=list("abc"))
+    assert worst_queries(alone) == ([], 3)
+    one = Recording({"name": "x"}, np.array([0]), np.eye(3, 2)[None], np.zeros(3, dtype=int), class_names=["a"])
+    assert worst_queries(one) == ([], 3), "with a single class nothing can be wrong"

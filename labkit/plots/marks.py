@@ -22,6 +22,7 @@ from labkit.plots.reading import Floats, Ints
 
 MANY = 5000  # from so many samples on, drawing is left to WebGL
 NUMBER_GAP = 0.08  # between a class's outer edge and its number, in half widths of the picture
+MOST_NAMED = 20  # classes that a map writes the names of
 
 
 def short(points: Floats) -> Any:
@@ -82,12 +83,16 @@ def number_positions(xy: Floats, labels: Ints, classes: Ints, gap: float) -> Flo
 
 
 def number_trace(positions: Floats, names: list[str], *, size: int = 18) -> Any:
-    """The class numbers, in their class's colour with a white rim, so that no colour has to be told from another."""
+    """The class numbers, in their class's colour with a white rim, so that no colour has to be told from another.
+
+    More than 20 names would hide the samples: then pointing at a mark tells its class, and nothing is written.
+    """
+    shown = names if len(names) <= MOST_NAMED else [""] * len(names)
     return go.Scatter(
         x=short(positions[:, 0]),
         y=short(positions[:, 1]),
         mode="text",
-        text=[f"<b>{plain(name)}</b>" for name in names],
+        text=[f"<b>{plain(name)}</b>" for name in shown],
         textfont={
             "size": size,
             "color": [class_color(i) for i in range(len(names))],

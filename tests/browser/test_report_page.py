@@ -122,3 +122,15 @@ def test_every_figure_is_drawn_once_it_is_scrolled_to(page: Any) -> None:
 def test_nothing_was_asked_of_the_network_and_nothing_went_wrong(page: Any) -> None:
     assert [url for url in page.requests if not url.startswith(("file:", "data:", "blob:"))] == []
     assert page.complaints == []
+
+
+def test_the_worst_queries_show_their_pictures_and_tell_right_from_wrong_without_colour(page: Any) -> None:
+    assert page.locator(".query").count() == 12 and page.locator(".query .asked img").count() == 12
+    loaded = "[...document.querySelectorAll('.query img')].every((image) => image.complete && image.naturalWidth > 0)"
+    assert page.evaluate(loaded)
+    frames = page.evaluate(
+        "[...document.querySelectorAll('.query figure:not(.asked)')].map((figure) => [figure.className,"
+        " getComputedStyle(figure.querySelector('img')).borderTopStyle, figure.querySelector('b').textContent[0]])"
+    )
+    assert {tuple(frame) for frame in frames} == {("right", "solid", "✓"), ("wrong", "dashed", "✗")}
+    assert page.complaints == [] and all(url.startswith(("file:", "data:", "blob:")) for url in page.requests)
