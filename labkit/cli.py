@@ -200,11 +200,13 @@ def lab(
     """Open JupyterLab on the notebooks, or serve one as a page."""
     from labkit.app import app_command, lab_command, open_to_others
 
-    path = find_notebook(notebook or ("10" if page else "00"))
+    given = [word for word in (notebook, *(options or [])) if word is not None]
+    name = given.pop(0) if given and not given[0].startswith("-") else "10" if page else "00"
+    path = find_notebook(name)
     if page and (warning := open_to_others(host)):
         typer.echo(warning, err=True)
     command = (app_command if page else lab_command)(path, host=host, port=port, browser=browser)
-    raise typer.Exit(subprocess.run([*command, *(options or [])], check=False).returncode)
+    raise typer.Exit(subprocess.run([*command, *given], check=False).returncode)
 
 
 def find_notebook(name: str) -> Path:

@@ -180,6 +180,30 @@ def test_lab_opens_jupyter_on_the_notebook(run, monkeypatch, tmp_path):
     assert "checkout" in refused(run("lab"))
 
 
+def test_lab_serves_a_notebook_as_a_page(run, monkeypatch):
+    started = []
+
+    def start(command, check):
+        started.append(command)
+        return subprocess.CompletedProcess(command, 0)
+
+    monkeypatch.setattr("labkit.cli.subprocess.run", start)
+    monkeypatch.setattr("labkit.app.importlib.util.find_spec", lambda name: object())
+    assert run("lab", "--app", "--no-browser")[0] == 0
+    page = checkout() / "notebooks" / "10_hyperparameter_lab.ipynb"
+    assert started[-1][1:4] == ["-m", "voila", str(page)]
+    assert {"--Voila.ip=127.0.0.1", "--port=8866", "--no-browser"} <= set(started[-1])
+    code, out, err = run("lab", "03", "--app", "--host", "0.0.0.0", "--port", "9000", "--debug")
+    assert (code, out) == (0, "") and "everybody who can reach this machine at 0.0.0.0" in err
+    assert {"--Voila.ip=0.0.0.0", "--port=9000", "--debug"} <= set(started[-1]) and "03_" in started[-1][3]
+    assert "--no-browser" not in started[-1]
+    assert run("lab", "--host=10.0.0.1", "--ServerApp.open_browser=False")[0] == 0
+    assert {"--ServerApp.ip=10.0.0.1", "--ServerApp.open_browser=False"} <= set(started[-1]) and "jupyterlab" in started[-1]
+    assert "[1, 65535]" in refused(run("lab", "--app", "--port", "0"))
+    monkeypatch.setattr("labkit.app.importlib.util.find_spec", lambda name: None)
+    assert 'pip install "labkit[app]"' in refused(run("lab", "--app"))
+
+
 def test_lab_s_default_is_a_notebook_of_this_checkout():
     assert cli.find_notebook("00") == checkout() / "notebooks" / "00_start_here.ipynb"
 

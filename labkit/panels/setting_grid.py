@@ -85,7 +85,7 @@ class SettingGrid(Panel):
         self.said = ipywidgets.Label()
         self.measure = ipywidgets.Dropdown(
             options=[(what.name, key) for key, what in MEASURES.items()], value=measure, description="Figure",
-            layout={"width": "330px"}, style={"description_width": "52px"},
+            layout={"width": "290px"}, style={"description_width": "52px"},
         )  # fmt: skip
         self.row_slider, self.column_slider = _slider(self.grid.rows), _slider(self.grid.columns)
         for widget in (self.row_slider, self.column_slider):
@@ -106,7 +106,7 @@ class SettingGrid(Panel):
         """The cell that is shown first: the highest MAP@R, or the first one where none is done."""
         figures = self.grid.figures("map_at_r")
         at = int(np.nanargmax(figures)) if np.isfinite(figures).any() else 0
-        return divmod(at, figures.shape[1])
+        return at // figures.shape[1], at % figures.shape[1]
 
     # ------------------------------------------------------------ training
 
@@ -244,5 +244,5 @@ def _slider(axis: Axis) -> Any:
     """A slider over an axis's values: with the keyboard, the arrow keys."""
     return ipywidgets.SelectionSlider(
         options=[(word, place) for place, word in enumerate(axis.words())], description=axis.label, continuous_update=False,
-        layout={"width": "240px"}, style={"description_width": "initial"},
+        layout={"width": "215px"}, style={"description_width": "initial"},
     )  # fmt: skip

@@ -91,8 +91,12 @@ class GridFigure:
         others = [c for c in self._table.cells if c.done and c is not known]
         shapes = [outline(*chosen)]
         for place, (key, _, logarithmic) in enumerate(CURVES):
-            self._put(4 + 2 * place, _joined([_curve(c, key, logarithmic) for c in others]))
-            self._put(5 + 2 * place, _joined([_curve(known, key, logarithmic)] if known.done else []))
+            faint = [_curve(c, key, logarithmic) for c in others]
+            bold = [_curve(known, key, logarithmic)] if known.done else []
+            self._put(4 + 2 * place, _joined(faint))
+            self._put(5 + 2 * place, _joined(bold))
+            if logarithmic:
+                self.widget.layout[f"yaxis{place + 2}"].dtick = _tick([values for _, values in faint + bold])
             if known.recording is not None:
                 ends = [p.end for p in known.recording.problems[:-1]]
                 shapes += [_line(step, place + 2) for step in ends]
@@ -125,6 +129,13 @@ def _joined(curves: Sequence[tuple[Any, Any]]) -> dict[str, Any]:
         x += [*steps.tolist(), None]
         y += [*values.tolist(), None]
     return {"x": x, "y": y}
+
+
+def _tick(curves: Sequence[Any]) -> str | int:
+    """Ticks of a logarithmic axis: at every 2 and 5 where it spans little, else at some of the powers of ten."""
+    values = np.concatenate([np.ones(1), *curves])[1:]
+    decades = float(np.log10(values.max() / values.min())) if values.size else 0.0
+    return "D2" if decades < 1.5 else max(1, round(decades / 3))
 
 
 def _line(step: int, axis: int) -> dict[str, Any]:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from tests.browser.lab import ROOT
+
+NOTEBOOKS = ROOT / "notebooks"
 SHIPPED = "from labkit.panels import SettingGrid\nfrom labkit.training import shipped_grid\npanel = SettingGrid(shipped_grid('lambda-by-k'))\npanel"
 SMALL = """
 from labkit.panels import SettingGrid
@@ -104,3 +107,21 @@ def cell_at(book, *, row, column):
     }"""
     x, y = book.page.evaluate(script, [row, column])
     return float(x), float(y)
+
+
+def test_notebook_10_opens_with_its_grids(open_notebook):
+    book = open_notebook(notebook=NOTEBOOKS / "10_hyperparameter_lab.ipynb", viewport=(1280, 1100))
+    book.run()
+    until_explorer(book, "λ = 0.0002, K = 8")
+    start = book.page.get_by_role("button", name="Start", exact=True).last  # the grid of one's own
+    start.scroll_into_view_if_needed()
+    start.click()
+    book.until("live.grid.cells[0].done", seconds=90)
+    book.page.wait_for_timeout(500)
+    book.screenshot("notebook-10")
+    book.page.get_by_role("button", name="Stop", exact=True).last.click()
+    book.until("not live.grid.running")
+    done = book.value("[cell.done for cell in live.grid.cells]")
+    assert done[0] and book.value("live.explorer is not None")
+    assert book.save() < 2_000_000
+    assert book.complaints == []
