@@ -21,7 +21,7 @@ class CurvesDrawing {
   step(across) { return this.frame.first + (across - ROOM.left) / this.frame.scale; }
 
   draw(canvas, course, now) {
-    const ratio = canvas.width / canvas.clientWidth || 1, pen = canvas.getContext("2d");
+    const ratio = canvas.width / canvas.clientWidth || 1, pen = penOf(canvas);
     const width = canvas.width / ratio, height = canvas.height / ratio;
     pen.setTransform(ratio, 0, 0, ratio, 0, 0);
     pen.fillStyle = "white";

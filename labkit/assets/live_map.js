@@ -14,8 +14,7 @@ function roundTicks(low, high, count) {
   return ticks;
 }
 
-const SUPERSCRIPT = "⁰¹²³⁴⁵⁶⁷⁸⁹";
-const power = (exponent) => "10" + (exponent < 0 ? "⁻" : "") + [...String(Math.abs(exponent))].map((digit) => SUPERSCRIPT[digit]).join("");
+const power = (exponent) => "10" + (exponent < 0 ? "⁻" : "") + [...String(Math.abs(exponent))].map((digit) => "⁰¹²³⁴⁵⁶⁷⁸⁹"[digit]).join("");
 function tickText(value) {
   if (value === 0) return "0";
   const size = Math.abs(value);
@@ -27,11 +26,15 @@ const shortNumber = (value) => {
   return (value === 0 ? "0" : size >= 1e5 || size < 1e-3 ? value.toExponential(2) : value.toPrecision(3)).replace("-", "−");
 };
 
+// Drawn by the processor and handed over as one picture: two thousand stamps are two thousand commands to a graphics card,
+// which, where there is none but one that is computed, take longer than all the rest.
+const penOf = (canvas) => canvas.getContext("2d", { willReadFrequently: true });
+
 // A picture of one mark, to be stamped wherever a sample lies: far quicker than drawing its lines each time.
 function stamp(color, ratio) {
   const side = Math.ceil(11 * ratio), canvas = document.createElement("canvas");
+  const pen = penOf(canvas), middle = side / 2, arm = 4.4 * ratio;
   canvas.width = canvas.height = side;
-  const pen = canvas.getContext("2d"), middle = side / 2, arm = 4.4 * ratio;
   pen.strokeStyle = color;
   pen.lineWidth = 1.3 * ratio;
   pen.globalAlpha = 0.8;
@@ -67,7 +70,7 @@ class MapDrawing {
   }
 
   draw(canvas, cast, scene, options) {
-    const ratio = canvas.width / canvas.clientWidth || 1, pen = canvas.getContext("2d");
+    const ratio = canvas.width / canvas.clientWidth || 1, pen = penOf(canvas);
     const width = canvas.width / ratio, height = canvas.height / ratio;
     pen.setTransform(ratio, 0, 0, ratio, 0, 0);
     pen.fillStyle = "white";

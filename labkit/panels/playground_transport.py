@@ -61,9 +61,10 @@ class Transport:
         last = max(1, len(snapshot.stored))
         self._moving = True
         try:
-            with self.timeline.hold_sync():  # in one message: a picture that follows the slider must not see half of it
-                self.timeline.max = last
-                self.timeline.value = last if at is None else at
+            # One after the other: in one message the page may set the value first, which its slider would cut off at the
+            # old maximum, and tell us so.
+            self.timeline.max = last
+            self.timeline.value = last if at is None else at
         finally:
             self._moving = False
         self.status.value = where_it_stands(snapshot, at)

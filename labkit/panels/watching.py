@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-TICK = 0.08  # seconds between two frames at least
+TICK = 0.07  # seconds between two frames at least
 WAIT = 0.02  # seconds between two looks whether the page has drawn the last frame, which leaves it time for its user
 QUICK = 0.25  # seconds: a page that answers a frame sooner is sent the next one before it has
 PATIENT = 2.0  # seconds after which a page that does not answer, e.g. a closed one, is sent the next frame all the same

@@ -51,7 +51,7 @@ class Conductor:
             if command is not None:
                 self._message = ""
                 command()
-                self.publish()
+                self.publish(fresh=not self._inbox.busy)  # at once: while it plays, the next frame comes soon
             elif self._inbox.busy:
                 self._advance()
         except Aborted:
@@ -141,7 +141,7 @@ class Conductor:
         (since, first), (now, step) = (self._pace[0], self._pace[-1]) if self._pace else ((0.0, 0), (0.0, 0))
         speed = (step - first) / (now - since) if now > since else 0.0
         can = self._failed and run is not None
+        self.seen = False  # before the snapshot is there to be seen: who takes it at once must not be forgotten
         self.newest = Snapshot(
             last.version + 1, self._runs, state, steps_per_second=speed, message=self._message, can_go_back=can, **facts
         )
-        self.seen = False

@@ -111,6 +111,7 @@ class LiveRun:
         self.options = controls.hot_options(trainer.loss)  # as they were at the start
         self.loss = math.nan
         self._frames: list[Frame] = []
+        self._live: Frame | None = None  # the last one between two stored frames
         self._metrics: dict[str, tuple[float, ...]] = {}
         self._aborted = aborted
         trainer.recording()  # the untrained network's figures, before any control can be moved
@@ -184,7 +185,7 @@ class LiveRun:
         self.trainer.load_state_dict({**own, "recorder": state["recorder"]})
         controls.take_back(self.trainer, self.experiment, self.options)
         del self._frames[len(self.trainer.recorder.steps) :]
-        self._metrics = {}
+        self._metrics, self._live = {}, None
         step = self.trainer.steps_done
         self.trainer.recorder.events.append({"step": step, "what": f"back from step {at}"})
         self.loss, self._evaluated, self._before_change = math.nan, self._state(), None
@@ -207,7 +208,9 @@ class LiveRun:
         if fresh and (live.step != trainer.steps_done or begun):
             references = trainer.references.current()
             proxies = None if references is None else references.numpy().copy()
-            live = Frame(trainer.steps_done, trainer.embed(trainer.sample.images).float().numpy(), proxies)
+            live = self._live = Frame(trainer.steps_done, trainer.embed(trainer.sample.images).float().numpy(), proxies)
+        elif self._live is not None and self._live.step > live.step:
+            live = self._live
         return {
             "live": live,
             "step": trainer.steps_done,

@@ -15,11 +15,9 @@ from typing import Any
 import pytest
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
+FLAGS = ["--no-sandbox", "--disable-background-networking", "--no-first-run", "--mute-audio"]
 # WebGL is drawn by software, so that Scattergl traces appear on a machine without a graphics card.
-FLAGS = [
-    "--no-sandbox", "--disable-background-networking", "--no-first-run", "--mute-audio",
-    "--use-gl=angle", "--use-angle=swiftshader", "--enable-unsafe-swiftshader", "--ignore-gpu-blocklist",
-]  # fmt: skip
+WEBGL = ["--use-gl=angle", "--use-angle=swiftshader", "--enable-unsafe-swiftshader", "--ignore-gpu-blocklist"]
 
 
 def missing() -> str:
@@ -42,7 +40,7 @@ def required() -> bool:
 
 
 @contextmanager
-def browser() -> Iterator[Any]:
+def browser(*, webgl: bool = True) -> Iterator[Any]:
     """A headless Chromium; skips the test, or fails it where a browser is required, when there is none."""
     lack = missing()
     if lack and required():
@@ -52,7 +50,7 @@ def browser() -> Iterator[Any]:
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=executable(), args=FLAGS)
+        started = playwright.chromium.launch(executable_path=executable(), args=FLAGS + WEBGL * webgl)
         try:
             yield started
         finally:
