@@ -40,7 +40,7 @@ def main() -> None:
 def _process() -> str:
     """Which process speaks, where a launcher has started several and it is not the first."""
     rank = os.environ.get("RANK", "0")
-    return "" if rank == "0" else f" (process {rank})"
+    return "" if rank == "0" or os.environ.get("WORLD_SIZE", "1") == "1" else f" (process {rank})"
 
 
 @app.command()

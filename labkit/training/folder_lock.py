@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import platform
@@ -64,6 +65,8 @@ class FolderLock:
             if self._descriptor is None:
                 return
             if self.process == os.getpid():  # a forked child must not give away what its parent holds
+                with contextlib.suppress(OSError):  # such as a disk that has gone
+                    os.ftruncate(self._descriptor, 0)
                 _unlock(self._descriptor)
             os.close(self._descriptor)
             self._descriptor = None

@@ -54,7 +54,10 @@ def run_cases(rank, cases, folder):
 
     for name, experiment in cases.items():
         try:
-            trainer = Trainer(experiment, directory=Path(folder) / name)
+            begun = "resumed" in name
+            if begun:
+                Trainer(experiment, directory=Path(folder) / name).step(experiment.steps // 2)
+            trainer = Trainer(experiment, directory=Path(folder) / name, resume=begun)
             trainer.run(progress=False)
             assert trainer.world.size == 2
             weights = {"model": trainer.model.state_dict(), "learnt": list(trainer._learnt)}

@@ -4,8 +4,10 @@ import pytest
 import torch
 from torch.nn import functional as F
 
+from labkit.errors import LabError
 from labkit.metrics import retrieval_metrics
-from labkit.training.folds import fold_figures, table
+from labkit.training import Experiment
+from labkit.training.folds import check_folds, fold_figures, table
 from labkit.training.published import published
 
 LABELS = torch.arange(6).repeat_interleave(5)
@@ -46,3 +48,15 @@ def test_the_table_has_the_published_row_beside_ours():
     assert lines["concatenated"] == [f"{100 * figures.concatenated[n]:.2f}" for n in ("p_at_1", "map_at_r", "p_at_r")]
     assert "fold 2" in lines and "C2-CCP-L" in text
     assert "ublished" not in table(figures)
+
+
+def test_what_has_no_folds_is_told_with_how_to_run_it():
+    for preset in ("cub-rll-h", "cub-proxy-gml", "conventional-bn-cub-c2"):
+        experiment = Experiment.preset(preset)
+        for fold in ("all", "1"):
+            with pytest.raises(LabError, match=r"conventional.*Leave it out to train as published.*photos\.protocol=mlrc"):
+                check_folds(experiment, fold)
+        check_folds(experiment.replace(**{"photos.protocol": "mlrc"}), "all")
+    with pytest.raises(LabError, match="with digits, which have none"):
+        check_folds(Experiment.preset("poc-ccp"), "all")
+    check_folds(Experiment.preset("cub-c2"), "all")

@@ -1,10 +1,14 @@
 """Several processes train the network that one would: the same losses, figures, proxies and choices."""
 
+import sys
+
 import numpy as np
 import pytest
 import torch
 
+from labkit.errors import LabError
 from labkit.training import Recording, Trainer
+from labkit.training.world import World, join_world
 from tests.datasets.pictures import make_folder
 from tests.training.conftest import tiny
 from tests.training.processes import run_cases, together
@@ -30,6 +34,7 @@ def cases(folder):
         "ccp": tiny("poc-ccp", **FAST, **{"projections.projection_weight": 1e-2}),
         "samples": tiny("poc-samples", **FAST, **{"data.samples_per_class": 3}),
         "soft triple": tiny("poc-proxy", **FAST | {"loss.name": "soft_triple", "projections.start": "random", **SLOW}),
+        "resumed ccp": tiny("poc-ccp", **FAST),
         "xbm": tiny("poc-pairs", **FAST, **{"memory.size": 100, "memory.warmup_steps": 3}),
         "levels": tiny("poc-ccp", **FAST, **{"network.levels": "low+middle+high", "loss.name": "rll"}),
         "photographs, pairs": photographs("cub-c2"),
@@ -82,3 +87,56 @@ def test_two_processes_train_as_one(folder, pictures, monkeypatch, name):
         torch.testing.assert_close(first["model"][part], value, atol=1e-4, rtol=1e-3)
     for mine, theirs in zip(first["learnt"], second["learnt"], strict=True):
         assert torch.equal(mine, theirs)
+
+
+@pytest.mark.parametrize(("rows", "size"), [(7, 3), (6, 3), (2, 3), (0, 2), (5, 1)])
+def test_the_parts_of_all_processes_are_all_rows_in_order(rows, size):
+    parts = []
+    for rank in range(size):
+        world = World(torch.device("cpu"))
+        world.rank, world.size = rank, size
+        parts += range(rows)[world.part(rows)]
+    assert parts == list(range(rows))
+
+
+def test_alone_nothing_changes():
+    world, rows = World(torch.device("cpu")), torch.arange(5.0)
+    assert world.share(rows, 2, 3) is rows and world.gather(rows, 5)[0] is rows and world.sum(rows) is rows
+    assert [part.tolist() for part in world.gather(rows, 2, 3)] == [[0, 1], [2, 3, 4]]
+    assert world.is_main and world.on_main(lambda: 7) == 7
+
+
+@pytest.fixture
+def launched(monkeypatch):
+    """As if a launcher had started this process as one of two."""
+    for name, value in {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "2"}.items():
+        monkeypatch.setenv(name, value)
+
+
+def test_without_accelerate_the_line_that_installs_it_is_told(launched, monkeypatch):
+    monkeypatch.setitem(sys.modules, "accelerate", None)
+    with pytest.raises(LabError, match=r"pip install 'labkit\[distributed\]'"):
+        join_world("cpu")
+
+
+def test_a_device_by_number_or_one_that_is_not_there_is_refused(launched, monkeypatch):
+    with pytest.raises(LabError, match="each takes one of its own"):
+        join_world("cuda:1")
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
+    with pytest.raises(LabError, match="a GPU for each process"):
+        join_world("cuda")
+
+
+def test_a_launcher_s_single_process_is_alone(monkeypatch):
+    monkeypatch.setenv("RANK", "0")
+    monkeypatch.setenv("WORLD_SIZE", "1")
+    assert type(join_world("cpu")) is World
+
+
+def test_fewer_pictures_in_a_batch_than_processes_are_refused(digits):
+    from labkit.training.opening import open_pictures
+
+    world = World(torch.device("cpu"))
+    world.size = 12
+    with pytest.raises(LabError, match="at least one picture for each of 12 processes"):
+        open_pictures(tiny(**{"data.samples_per_class": 1}), digits, world)
