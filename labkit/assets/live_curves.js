@@ -165,16 +165,18 @@ class CurvesDrawing {
   }
 }
 
-// Ticks of a logarithmic axis between two exponents, as [value, text]: 1, 2, 5 where it spans little, else whole decades.
+// Ticks of a logarithmic axis between two exponents, as [value, text]: round numbers where it spans little, 1, 2, 5 where it
+// spans more, else whole decades.
 function logTicks(low, high, any) {
   if (!any) return [];
-  const ticks = [], wide = high - low > 1.6, every = Math.max(1, Math.ceil((high - low) / 4));
+  if (high - low < 0.7) return roundTicks(10 ** low, 10 ** high, 3).map((value) => [value, tickText(value)]);
+  const ticks = [], wide = high - low > 1.6, every = Math.max(1, Math.ceil((high - low) / 4)), tiny = low < -3;
   for (let exponent = Math.floor(low); exponent <= high; exponent++) {
     for (const factor of wide ? [1] : [1, 2, 5]) {
       const value = factor * 10 ** exponent, at = Math.log10(value);
       if (at < low || at > high || (wide && exponent % every)) continue;
-      ticks.push([value, wide || exponent < -3 ? (factor === 1 ? "" : `${factor} · `) + power(exponent) : tickText(value)]);
+      ticks.push([value, tiny ? (factor === 1 ? "" : `${factor} · `) + power(exponent) : tickText(value)]);
     }
   }
-  return ticks.length ? ticks : [[10 ** ((low + high) / 2), shortNumber(10 ** ((low + high) / 2))]];
+  return ticks;
 }

@@ -57,6 +57,9 @@ function savePicture(view) {
   pen.fillStyle = "#222222";
   pen.font = `600 ${15 * ratio}px ${view.model.get("theme").font}`;
   pen.fillText(view.title.textContent, 10 * ratio, 23 * ratio);
+  const beyond = pen.measureText(view.title.textContent).width + 22 * ratio, scene = view.drawn.scene;
+  pen.font = `${12 * ratio}px ${view.model.get("theme").font}`;
+  if (scene?.proxiesEach) pen.fillText(`squares: proxies${scene.chosenEach ? `; rings: ${scene.chosenBy}` : ""}`, beyond, 23 * ratio);
   pen.drawImage(map, 0, head);
   pen.drawImage(curves, beside ? map.width : 0, beside ? head : head + map.height);
   const link = document.createElement("a");

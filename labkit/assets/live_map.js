@@ -10,7 +10,7 @@ function roundTicks(low, high, count) {
   const power = 10 ** Math.floor(Math.log10(rough));
   const step = power * [1, 2, 5, 10].find((factor) => factor * power >= rough * 0.999);
   const ticks = [];
-  for (let i = Math.ceil(low / step - 1e-9); i * step <= high + 1e-9 * step; i++) ticks.push(i * step);
+  for (let i = Math.ceil(low / step - 1e-9); i * step <= high + 1e-9 * step; i++) ticks.push(i * step || 0); // never −0
   return ticks;
 }
 
@@ -21,10 +21,10 @@ function tickText(value) {
   const text = size >= 1e5 || size < 1e-4 ? value.toExponential(0) : String(+value.toPrecision(4));
   return text.replace("-", "−");
 }
-const shortNumber = (value) => {
-  const size = Math.abs(value);
-  return (value === 0 ? "0" : size >= 1e5 || size < 1e-3 ? value.toExponential(2) : value.toPrecision(3)).replace("-", "−");
-};
+function shortNumber(value) {
+  const size = Math.abs(value), [digits, exponent] = value.toExponential(2).split("e");
+  return (value === 0 ? "0" : size >= 1e5 || size < 1e-3 ? `${digits} · ${power(+exponent)}` : value.toPrecision(3)).replace("-", "−");
+}
 
 // Drawn by the processor and handed over as one picture: two thousand stamps are two thousand commands to a graphics card,
 // which, where there is none but one that is computed, take longer than all the rest.

@@ -1,6 +1,7 @@
 """The playground in a real browser on this machine: does it keep up?
 
     python tests/benchmarks/bench_live.py [--points 2000] [--seconds 10] [--webgl]
+    python tests/benchmarks/bench_live.py --notebook notebooks/02_proxy_collapse_animation.ipynb [...]
 
 Starts a JupyterLab and a headless Chromium (which draws without a graphics card, so both share the processor's cores with
 the training), plays the preset "ccp" with the small net and prints, with the goal beside each: training steps a second,
@@ -9,7 +10,9 @@ it), the median time from a key press on a slider until its mark is drawn on the
 answer while it trains, frames a second while the slider over time is moved through stored snapshots by key, and how large
 the saved notebook is. The playground draws without WebGL; `--webgl` starts the browser as the tests do, with a WebGL that
 is computed by software, which makes whatever is drawn dearer. With fewer test pictures than asked for (the digits that a
-package carries have 1,000), all are drawn; `LABKIT_DATA` names a folder with the full MNIST.
+package carries have 1,000), all are drawn; `LABKIT_DATA` names a folder with the full MNIST. With `--notebook`, instead: each
+notebook as it is, run from top to bottom, and what its panels then weigh; where it has a playground named `panel`, also how
+that keeps up.
 """
 
 from __future__ import annotations
@@ -113,27 +116,56 @@ def measure(book: Notebook, seconds: float) -> list[tuple[str, str, str]]:
     ]
 
 
+def measure_notebook(book: Notebook, seconds: float) -> list[tuple[str, str, str]]:
+    """What can be told of any notebook, as (what, how much, goal)."""
+    began = time.perf_counter()
+    book.run(seconds=400)
+    took = time.perf_counter() - began
+    figures, pictures = (book.page.locator(kind).count() for kind in (".js-plotly-plot", ".labkit-live"))
+    rows = [
+        ("run from top to bottom", f"{took:.0f} s", ""),
+        ("figures, live pictures on the page", f"{figures}, {pictures}", ""),
+    ]
+    if pictures:
+        book.until_live()
+        book.page.locator(".labkit-live").first.scroll_into_view_if_needed()
+        steps, frames, _ = play(book, seconds)
+        rows += [
+            ("training steps a second", f"{steps:.1f}", ">= 20"),
+            ("frames drawn a second", f"{frames:.1f}", ">= 8"),
+            ("slider to its mark, median", f"{latency(book, 9):.0f} ms", "<= 200 ms"),
+        ]
+    rows.append(("another cell answers, slowest of 20", f"{answers(book, 20):.0f} ms", "<= 300 ms"))
+    if pictures:
+        book.click("Pause")
+    return [*rows, ("saved notebook", f"{book.save() / 1e3:.0f} kB", "< 2 MB")]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--points", type=int, default=2000)
     parser.add_argument("--seconds", type=float, default=10.0)
     parser.add_argument("--webgl", action="store_true")
+    parser.add_argument("--notebook", type=Path, nargs="+", default=[])
     given = parser.parse_args()
     source = "auto" if given.points > 1000 else "mnist-5k"
     call = f"Playground('ccp', sample_size={given.points}, **{{'data.source': {source!r}}})"
     cell = f"from labkit.panels import Playground\npanel = {call}\npanel"
     load: Any = os.getloadavg() if hasattr(os, "getloadavg") else ()
+    print(f"{os.cpu_count()} cores; load average before: {', '.join(f'{v:.1f}' for v in load)}")
     with chromium.browser(webgl=given.webgl) as browser, tempfile.TemporaryDirectory() as folder:
         lab = JupyterLab(Path(folder))
         try:
-            book = Notebook(lab, browser, lab.place(cell), (1280, 1000))
-            rows = measure(book, given.seconds)
-            book.close()
+            for path in given.notebook or [None]:
+                file = lab.place(cell) if path is None else lab.place(notebook=path)
+                book = Notebook(lab, browser, file, (1280, 1000))
+                print("" if path is None else f"\n{path.name}")
+                rows = measure(book, given.seconds) if path is None else measure_notebook(book, given.seconds)
+                for what, found, goal in rows:
+                    print(f"{what:38} {found:>10}   {goal}", flush=True)
+                book.close()
         finally:
             lab.stop()
-    print(f"{os.cpu_count()} cores; load average before: {', '.join(f'{v:.1f}' for v in load)}")
-    for what, found, goal in rows:
-        print(f"{what:38} {found:>10}   {goal}")
 
 
 if __name__ == "__main__":

@@ -216,3 +216,88 @@ def test_all_of_it_without_a_mouse(open_notebook):
     unnamed = """() => [...document.querySelectorAll(".jp-OutputArea-output button, .jp-OutputArea-output select, .jp-OutputArea-output input")]
         .filter((e) => e.offsetParent && !(e.textContent.trim() || e.title || e.labels?.length || e.ariaLabel || e.placeholder)).length"""
     assert book.page.evaluate(unnamed) == 0
+
+
+def drag(book, start, end, pane):
+    """Press the mouse on a canvas of the picture (0: map, 1: curves), at shares of its width and height, and let go."""
+    box = book.page.locator(".labkit-live .canvases canvas").nth(pane).bounding_box()
+    places = [(box["x"] + a * box["width"], box["y"] + b * box["height"]) for a, b in (start, end)]
+    book.page.mouse.move(*places[0])
+    book.page.mouse.down()
+    book.page.mouse.move(*places[1], steps=4)
+    book.page.mouse.up()
+    return places[1]
+
+
+def zooms(book):
+    return book.page.evaluate("() => { const v = document.querySelector('.labkit-live').labkit; return [v.map, v.curves].map((p) => p.drawing.zoom); }")
+
+
+def test_the_picture_goes_through_time_while_the_kernel_is_busy(open_notebook):
+    book = opened(open_notebook, 'panel = Playground("ccp", **small)\npanel')
+    book.execute("panel.step(60)")
+    book.until("panel.session.settle(0) and panel._drawn[0] == panel.session.version")
+    steps = book.value("[frame.step for frame in panel.session.snapshot.stored]")
+    holds = f"() => Object.keys(document.querySelector('.labkit-live').labkit.run.stored).length === {len(steps)}"
+    book.page.wait_for_function(holds, timeout=20_000)
+    book.kernel.execute("import time; time.sleep(6)")
+    before = book.live()[0]
+    press(book, "Snapshot", "Home")
+    for at, step in enumerate(steps[:6]):
+        if at:
+            book.page.keyboard.press("ArrowRight")
+        drawn = f"() => document.querySelector('.labkit-live').labkit.drawn.scene.step === {step}"
+        book.page.wait_for_function(drawn, timeout=3000)
+    after = book.live()[0]
+    assert after["map"] >= before["map"] + 5 and after["curves"] >= before["curves"] + 5
+    assert f"At step {steps[5]}: " in book.page.locator(".labkit-live canvas").nth(1).get_attribute("aria-label")
+    book.until("panel._at == 5")  # the kernel hears of it afterwards
+    until_agrees(book)
+    assert book.complaints == []
+
+
+def test_looking_closer_and_at_one_class_alone(open_notebook):
+    book = opened(open_notebook, 'panel = Playground("random", **small)\npanel')
+    book.execute("panel.step(30)")
+    book.until("panel.session.settle(0) and panel._drawn[0] == panel.session.version")
+    until_agrees(book)
+    legend = book.page.locator(".labkit-live .legend button")
+    assert [legend.nth(at).inner_text() for at in (0, 9, 10, 11)] == ["0", "9", "proxies", "chosen at random"]
+    book.page.locator(".labkit-live").scroll_into_view_if_needed()
+    drag(book, (0.4, 0.3), (0.7, 0.6), 0)
+    drag(book, (0.5, 0.5), (0.8, 0.5), 1)
+    (x, y, half), (first, last) = zooms(book)
+    assert 0 < half < 1 and abs(x) < 1.2 and abs(y) < 1.2 and 0 < first < last < 32
+    legend.nth(12).press("Enter")  # the whole picture
+    assert zooms(book) == [None, None]
+    place = drag(book, (0.4, 0.3), (0.7, 0.6), 0)
+    book.page.mouse.dblclick(*place)
+    assert zooms(book) == [None, None]
+    legend.nth(3).dblclick()
+    pressed = [legend.nth(at).get_attribute("aria-pressed") for at in range(12)]
+    assert pressed == ["true" if at in (3, 10, 11) else "false" for at in range(12)]
+    legend.nth(3).dblclick()
+    assert all(legend.nth(at).get_attribute("aria-pressed") == "true" for at in range(12))
+    # the curves tell their values, the triangle what was changed
+    book.execute("panel.change('optimizer.learning_rate', 0.01)")
+    book.page.wait_for_function("() => document.querySelector('.labkit-live').labkit.drawn.course.changes.length === 1")
+    box = book.page.locator(".labkit-live .canvases canvas").nth(1).bounding_box()
+    across = book.page.evaluate("() => document.querySelector('.labkit-live').labkit.curves.drawing.across(30)")
+    book.page.mouse.move(box["x"] + across, box["y"] + 27)
+    book.page.wait_for_function("() => document.querySelector('.labkit-live .tip').textContent.includes('learning rate')")
+    book.page.mouse.move(box["x"] + across, box["y"] + 200)
+    book.page.wait_for_function("() => /step 30.*MAP@R.*0\\.\\d/.test(document.querySelector('.labkit-live .tip').textContent)")
+    with book.page.expect_download() as saved:
+        legend.nth(13).click()
+    assert saved.value.suggested_filename == "playground.png"
+    saved.value.save_as(book.screenshot("saved_picture"))
+    assert book.complaints == []
+
+
+def test_a_narrow_page_puts_the_curves_below_the_map(open_notebook):
+    book = open_notebook(IMPORT, 'panel = Playground("ccp", **small)\npanel', viewport=(700, 1000))
+    book.run()
+    book.until_live()
+    boxes = [book.page.locator(".labkit-live .canvases canvas").nth(at).bounding_box() for at in (0, 1)]
+    assert boxes[1]["y"] >= boxes[0]["y"] + boxes[0]["height"] and boxes[0]["width"] < 640
+    book.screenshot("playground_narrow")
