@@ -128,9 +128,9 @@ def table(figures: FoldFigures) -> str:
     if figures.row is not None:
         for kind in ("separated", "concatenated"):
             theirs = {name: figures.row.figures[f"{kind}_{name}"] for name in SHOWN if f"{kind}_{name}" in figures.row.figures}
-            rows.append((f"published, {kind}", theirs))
+            rows += [(f"published, {kind}", theirs)] if theirs else []
     for title, values in rows:
         lines.append(f"{title:26}" + "".join(f"{100 * values[name]:12.2f}" if name in values else f"{'-':>12}" for name in SHOWN))
-    if figures.row is not None:
+    if figures.row is not None and rows[-1][0].startswith("published"):
         lines.append(f"Published: {figures.row.title}, {figures.row.source}.")
     return "\n".join(lines)

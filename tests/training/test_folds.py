@@ -60,3 +60,8 @@ def test_what_has_no_folds_is_told_with_how_to_run_it():
     with pytest.raises(LabError, match="with digits, which have none"):
         check_folds(Experiment.preset("poc-ccp"), "all")
     check_folds(Experiment.preset("cub-c2"), "all")
+
+
+def test_a_published_row_without_such_figures_is_not_shown():
+    pairs = [(e, e[:0]) for e in models()]
+    assert "ublished" not in table(fold_figures(pairs, LABELS, row=published("rll-h", "cub")))
