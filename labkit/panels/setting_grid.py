@@ -29,7 +29,7 @@ work and keeps those that are done; Start goes on. Each cell shows how far it is
 <p>A click on a cell, or the two sliders (Tab, then the arrow keys), choose a run: its curves stand at the right, with dotted lines
 where a proxy problem ended and all other runs in grey, and its recording opens below, to be scrubbed, hovered and clicked.
 For a cell that has not been trained yet, <b>Train this one next</b> puts it first.</p>
-<p>In the map all figures are those of the chosen model (best on held-out digits) on the test digits; covering figures and spread are
+<p>In the map all figures are those of the chosen model (best on held-out pictures) on the test pictures; covering figures and spread are
 measured on the recorded sample. <b>Copy as code</b> gives the Python that repeats the chosen run.</p>
 """
 

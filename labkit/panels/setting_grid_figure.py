@@ -10,7 +10,7 @@ import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
 from labkit.panels.common import Figure
-from labkit.plots.palette import FAINT, GRID, INK, RUN_COLORS, present
+from labkit.plots.palette import FAINT, GRID, RUN_COLORS, present
 from labkit.plots.reading import series
 from labkit.plots.setting_grid import MEASURES, Side, map_updates, outline, side_axis
 from labkit.training.grid_cells import Cell
@@ -18,7 +18,7 @@ from labkit.training.grid_table import CellTable
 
 CURVES = (("map_at_r", "MAP@R<br>(held out)", False), ("covering_q95", "95 % cover", True), ("proxy_spread", "proxy spread", True))
 SMALLEST = 1e-9  # a logarithmic axis has no zero
-CELLS, BLANKS, HATCHING, WORDS = range(4)  # the map's traces; each curve has two more: the other runs, and the chosen one
+CELLS, BLANKS, HATCHING = range(3)  # the map's traces; each curve has two more: the other runs, and the chosen one
 WIDTH = 1060
 
 
@@ -37,13 +37,12 @@ class GridFigure:
         self.widget = Figure(make_subplots(3, 2, specs=specs, horizontal_spacing=0.11, vertical_spacing=0.05))
         self._lay_out()
         self.cells = self.widget.data[CELLS], self.widget.data[BLANKS]
-        self._drawn: tuple[Any, ...] = ()
-        self._words: list[str] = []
+        self._drawn_map: tuple[Any, ...] = ()
+        self._drawn_curves: tuple[Any, ...] = ()
 
     def _lay_out(self) -> None:
         figure, (rows, columns) = self.widget, self.sides
         figure.add_traces([go.Heatmap(), go.Heatmap(), go.Scatter()], rows=[1] * 3, cols=[1] * 3)
-        figure.add_trace(go.Scatter(mode="text", hoverinfo="skip", showlegend=False, textfont={"size": 12, "color": INK}), 1, 1)
         for row, (_, label, logarithmic) in enumerate(CURVES, start=1):
             where = {"row": row, "col": 2}
             figure.add_trace(go.Scatter(mode="lines", line={"color": "#C8C8C8", "width": 1}, hoverinfo="skip", showlegend=False), **where)
@@ -64,26 +63,27 @@ class GridFigure:
         """Bring the picture to what is known now; sends nothing that is there already."""
         cells = self._table.cells
         words = [_words(cell) for cell in cells]
-        now = (measure, chosen, *(cell.done for cell in cells))
+        known = (chosen, *(cell.done for cell in cells))
         with self.widget.batch_update():
-            if words != self._words:
-                self._put(WORDS, {"x": [c.column for c in cells], "y": [c.row for c in cells], "text": words})
-            if now != self._drawn:
-                self._put_map(measure)
+            if (measure, words, known) != self._drawn_map:
+                self._put_map(measure, words)
+            if known != self._drawn_curves:
                 self._put_curves(chosen)
-        self._words, self._drawn = words, now
+        self._drawn_map, self._drawn_curves = (measure, words, known), known
 
     def _put(self, trace: int, update: dict[str, Any]) -> None:
         self.widget.data[trace].update(update)
 
-    def _put_map(self, measure: str) -> None:
-        updates = map_updates(self._table.figures(measure), *self.sides, measure)
+    def _put_map(self, measure: str, words: list[str]) -> None:
+        wide = len(self.sides[1].words)
+        lines = [words[at : at + wide] for at in range(0, len(words), wide)]
+        updates = map_updates(self._table.figures(measure), *self.sides, measure, lines)
         for trace, name in ((CELLS, "cells"), (BLANKS, "blanks"), (HATCHING, "hatching")):
             self._put(trace, updates[name])
         what = MEASURES[measure]
         colour = "brighter is more" if what.more_is_better is not False else "darker is better"
         self.widget.layout.title.text = (
-            f"<b>{what.name} on the test digits</b><br><span style='font-size:12px;color:#555'>{colour}; a click opens a run</span>"
+            f"<b>{what.name} on the test pictures</b><br><span style='font-size:12px;color:#555'>{colour}; a click opens a run</span>"
         )
 
     def _put_curves(self, chosen: tuple[int, int]) -> None:
@@ -93,8 +93,8 @@ class GridFigure:
         for place, (key, _, logarithmic) in enumerate(CURVES):
             faint = [_curve(c, key, logarithmic) for c in others]
             bold = [_curve(known, key, logarithmic)] if known.done else []
-            self._put(4 + 2 * place, _joined(faint))
-            self._put(5 + 2 * place, _joined(bold))
+            self._put(3 + 2 * place, _joined(faint))
+            self._put(4 + 2 * place, _joined(bold))
             if logarithmic:
                 self.widget.layout[f"yaxis{place + 2}"].dtick = _tick([values for _, values in faint + bold])
             if known.recording is not None:
@@ -134,7 +134,7 @@ def _joined(curves: Sequence[tuple[Any, Any]]) -> dict[str, Any]:
 def _tick(curves: Sequence[Any]) -> str | int:
     """Ticks of a logarithmic axis: at every 2 and 5 where it spans little, else at some of the powers of ten."""
     values = np.concatenate([np.ones(1), *curves])[1:]
-    decades = float(np.log10(values.max() / values.min())) if values.size else 0.0
+    decades = float(np.log10(values.max() / values.min())) if values.size else 3.0
     return "D2" if decades < 1.5 else max(1, round(decades / 3))
 
 

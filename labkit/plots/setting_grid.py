@@ -72,7 +72,7 @@ def setting_heat_map(values: Any, rows: tuple[str, Sequence[str]], columns: tupl
         trace.update(update)
     head = title if title is not None else what_matters(known, down, across, measure)
     note = "hatched: no run" if np.isnan(known).any() else ""
-    present(fig, head, note, width=max(460, 160 + 95 * len(across.words)), height=120 + 52 * len(down.words))
+    present(fig, head, note, width=max(520, 200 + 110 * len(across.words)), height=120 + 52 * len(down.words))
     fig.update_xaxes(**side_axis(across))
     fig.update_yaxes(**side_axis(down), autorange="reversed")
     return fig
@@ -97,9 +97,11 @@ def side_axis(side: Side) -> dict[str, Any]:
             "range": [-0.5, len(places) - 0.5], "showgrid": False, "zeroline": False, "fixedrange": True}  # fmt: skip
 
 
-def map_updates(values: Floats, rows: Side, columns: Side, measure: str) -> dict[str, dict[str, Any]]:
+def map_updates(
+    values: Floats, rows: Side, columns: Side, measure: str, words: Sequence[Sequence[str]] | None = None
+) -> dict[str, dict[str, Any]]:
     """What the map's traces hold: "cells", a Heatmap; "blanks", another of the cells without a value, since plotly feels no
-    mouse over nothing; and "hatching", lines over those."""
+    mouse over nothing; and "hatching", lines over those. `words` stand, instead of the lines, in cells without a value."""
     what = MEASURES[measure]
     z = _logarithms(values) if what.logarithmic else values
     z = np.where(np.isnan(z) & (values == 0), np.nanmin(z, initial=0.0), z)  # the scale has no place for 0: its low end
@@ -121,7 +123,11 @@ def map_updates(values: Floats, rows: Side, columns: Side, measure: str) -> dict
         "z": _without_nan(np.where(np.isnan(values), 0.0, np.nan)), "colorscale": [[0, BLANK], [1, BLANK]],
         "hovertemplate": "%{customdata}<br>no run yet<extra></extra>",
     }  # fmt: skip
-    x, y = _hatching(np.argwhere(np.isnan(values)))
+    silent = np.isnan(values)
+    if words is not None:
+        silent &= np.array([[not word for word in line] for line in words])
+        blanks |= {"text": words, "texttemplate": "%{text}", "textfont": {"size": 14}}
+    x, y = _hatching(np.argwhere(silent))
     lines = {"x": x, "y": y, "mode": "lines", "line": {"color": FAINT, "width": 1}, "hoverinfo": "skip", "showlegend": False}
     return {"cells": cells, "blanks": blanks, "hatching": lines}
 

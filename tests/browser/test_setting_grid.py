@@ -27,8 +27,8 @@ def until_explorer(book, words):
     """Wait until the explorer below stands on the page, under the right heading."""
     book.page.get_by_text(f"The run at {words}").wait_for()
     book.until_drawn(2)
-    samples = "[...document.querySelectorAll('.js-plotly-plot')].at(-1)._fullData[1].x?.length > 100"
-    book.page.wait_for_function(f"() => {samples}")
+    explorer = "(plot) => plot._fullData?.length === 6 && plot._fullData[1].x?.length > 100"
+    book.page.wait_for_function(f"() => [...document.querySelectorAll('.js-plotly-plot')].some({explorer})")
 
 
 def test_a_click_on_a_cell_opens_its_recording(open_notebook):
@@ -74,8 +74,9 @@ def test_a_grid_fills_while_it_trains_and_stops(open_notebook):
     book.click("Start")
     until_cells(book, "z[0][0] !== null")
     book.until("grid.cell(0, 1).step > 5")
-    words = "document.querySelector('.js-plotly-plot')._fullData[3].text"
-    book.page.wait_for_function(f"() => {words}[1] === '0%'")
+    words = "document.querySelector('.js-plotly-plot')._fullData[1].text"
+    book.page.wait_for_function(f"() => {words}[0][1] === '0%'")
+    book.page.locator(".heatmap-label", has_text="0%").first.wait_for()
     book.page.wait_for_timeout(400)
     book.screenshot("setting-grid-training", selector=PANEL)
     x, y = cell_at(book, row=0, column=0)

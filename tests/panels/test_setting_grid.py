@@ -16,7 +16,7 @@ import pytest
 from labkit.datasets import load_digits
 from labkit.errors import LabError
 from labkit.panels import SettingGrid
-from labkit.panels.setting_grid_figure import BLANKS, CELLS, WORDS
+from labkit.panels.setting_grid_figure import BLANKS, CELLS, HATCHING
 from labkit.training import Grid, Trainer, shipped_grid
 from tests.training.conftest import tiny
 
@@ -54,7 +54,7 @@ def test_choosing_a_cell_shows_its_curves_and_opens_its_recording(lambda_by_k):
         assert panel.chosen == at and (panel.row_slider.value, panel.column_slider.value) == at
         assert panel.explorer is not before and before.comm is None
         assert np.allclose(panel.explorer._data.x[-1], recording.embeddings[-1])
-        steps, scores = panel.figure.data[5].x, panel.figure.data[5].y
+        steps, scores = panel.figure.data[4].x, panel.figure.data[4].y
         assert list(steps[:-1]) == recording.metrics["step"].tolist()
         assert np.allclose(scores[:-1], recording.metrics["map_at_r"], rtol=1e-3)
         frame = [s for s in panel.figure.layout.shapes if s.type == "rect"]
@@ -126,11 +126,14 @@ def test_stopping_and_going_on_with_the_chosen_cell(build):
     while grid.cell(1, 1).step < 5 and time.monotonic() < deadline:
         time.sleep(0.01)
     panel.refresh()
-    assert grid.cell(1, 1).state == "running" and panel.figure.data[WORDS].text[3] == "0%"
+    assert grid.cell(1, 1).state == "running" and panel.figure.data[BLANKS].text[1][1] == "0%"
     assert panel.start_button.disabled and not panel.stop_button.disabled and panel.next_button.disabled
+    x = [value for value in panel.figure.data[HATCHING].x if value is not None]
+    y = [value for value in panel.figure.data[HATCHING].y if value is not None]
+    assert not any(a > 0.5 and b > 0.5 for a, b in zip(x, y, strict=True))  # the words can be read
     panel.stop()
     assert not grid.running and panel.stop_button.disabled and not panel.next_button.disabled
-    assert panel.figure.data[WORDS].text[3] == "" and panel.figure.data[BLANKS].z[1][1] == 0
+    assert panel.figure.data[BLANKS].text[1][1] == "" and panel.figure.data[BLANKS].z[1][1] == 0
     panel.close()
 
 
@@ -141,7 +144,7 @@ def test_a_failed_cell_is_told(build):
     with pytest.raises(LabError):
         grid.join()
     panel.refresh()
-    assert panel.figure.data[WORDS].text[0] == "failed" and "learning rate = 1e+29" in panel.message.value
+    assert panel.figure.data[BLANKS].text[0][0] == "failed" and "learning rate = 1e+29" in panel.message.value
     assert not panel.start_button.disabled
     panel.close()
 

@@ -35,6 +35,14 @@ def test_the_hatching_is_slanted_and_inside_of_its_cell():
     assert max(np.nanmax(abs(x)), np.nanmax(abs(y))) < 0.48
 
 
+def test_words_stand_in_place_of_the_hatching():
+    sides = Side("a", ["1"]), Side("b", ["1", "2", "3"])
+    updates = map_updates(np.array([[math.nan, math.nan, 0.5]]), *sides, "map_at_r", [["12%", "", ""]])
+    assert updates["blanks"]["text"] == [["12%", "", ""]] and updates["blanks"]["z"] == [[0.0, 0.0, None]]
+    x = [value for value in updates["hatching"]["x"] if value is not None]
+    assert x and all(0.5 < value < 1.5 for value in x)
+
+
 def test_the_finding_is_computed():
     sides = Side(*ROWS), Side(*COLUMNS)
     said = what_matters(VALUES, *sides, "map_at_r")
