@@ -51,7 +51,7 @@ def test_a_click_on_a_cell_opens_its_recording(open_notebook):
     assert book.complaints == []
 
 
-def test_the_keyboard_will_do(open_notebook):
+def test_the_keyboard_will_do_and_a_tab_opened_again_shows_the_same(open_notebook):
     book = open_notebook(SHIPPED, viewport=(1280, 1300))
     book.run()
     until_explorer(book, "λ = 0.0002, K = 8")
@@ -63,6 +63,9 @@ def test_the_keyboard_will_do(open_notebook):
     book.page.keyboard.press("ArrowLeft")
     book.until("panel.chosen == (2, 2)")
     until_explorer(book, "λ = 0.01, K = 4")
+    book.leave_and_come_back()
+    until_explorer(book, "λ = 0.01, K = 4")
+    until_cells(book, "z.length === 5 && z[1].length === 4 && z.flat().every((v) => v !== null)")
     assert book.complaints == []
 
 
