@@ -45,8 +45,7 @@ class Trainer:
     splits : the pictures; by default the experiment's data source is loaded.
     loss : a pair loss of your own in place of the experiment's; anything called like ours (`labkit.losses.FunctionLoss`
         makes one from a function). The recording names it; a rerun needs it given again.
-    directory : where the run lives on disk (experiment.json, checkpoint.pt, recording.npz, metrics.csv, model.pt); None keeps
-        it in memory.
+    directory : where the run lives on disk, as `labkit.training.run_folder` says; None keeps it in memory.
     resume : go on from the directory's checkpoint. An interrupted run that is resumed ends with the same recording as
         one that was left alone.
     device : "auto", or a torch device's name.
