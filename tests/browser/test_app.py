@@ -78,12 +78,17 @@ def test_panels_answer_on_the_page(served, browser):
         const {{xaxis: x, yaxis: y}} = plot._fullLayout, box = plot.getBoundingClientRect();
         return [box.left + x._offset + x.d2p(2), box.top + y._offset + y.d2p(4)];
     }}"""
-    page.wait_for_timeout(500)
-    x, y = page.evaluate(script)
-    page.mouse.move(x - 5, y)
-    page.mouse.move(x, y)
-    page.mouse.click(x, y)
-    page.get_by_text("The run at λ = 100, K = 4").wait_for()
+    opened = page.get_by_text("The run at λ = 100, K = 4")
+    for _ in range(20):  # what stands above may still be growing, and then the cell is no longer where it was
+        page.wait_for_timeout(500)
+        x, y = page.evaluate(script)
+        page.mouse.move(x - 5, y)
+        page.mouse.move(x, y)
+        page.mouse.click(x, y)
+        page.wait_for_timeout(2000)
+        if opened.count():
+            break
+    opened.wait_for()
     page.wait_for_timeout(1500)
     SCREENSHOTS.mkdir(exist_ok=True)
     page.screenshot(path=SCREENSHOTS / "app.png")
