@@ -59,7 +59,7 @@ def covering_curves(
     sentences, averages = [], []
     for index, (name, group) in enumerate(named.items()):
         classes = [float_array("curves", radii, "n") for radii in group]
-        mean = _mean_curve(classes)
+        mean = mean_curve(classes)
         line = run_line(index)
         k = np.concatenate([np.append(np.arange(1, len(c) + 1), 0).astype(float) for c in classes])
         thin = np.concatenate([np.append(c, np.nan) for c in classes])
@@ -93,7 +93,8 @@ def _listed(name: str, values: Any) -> list[Any]:
     return list(values)
 
 
-def _mean_curve(classes: list[Floats]) -> Floats:
+def mean_curve(classes: list[Floats]) -> Floats:
+    """Mean over classes of (n_c,) radii at k = 1 … max n_c; a class counts 0 from its n_c-th centre on."""
     padded = np.zeros((len(classes), max(len(c) for c in classes)))
     for row, radii in zip(padded, classes, strict=True):
         row[: len(radii)] = radii

@@ -30,21 +30,21 @@ class Sides(NamedTuple):
 def recorded_sides(recording: Recording) -> Sides:
     """Rows of the recorded sample on both sides of the divide, where a run was judged on classes never seen.
 
-    The first half of such a sample is of training classes, whose labels are the lower ones.
-
     Raises
     ------
-    LabError : a recording whose sample is not made so, such as one of digits that are all trained on.
+    LabError : a recording of one side alone, such as one of digits that are all trained on.
     """
-    labels, half = np.asarray(recording.labels), len(recording.labels) // 2
-    if half == 0 or labels[:half].max() >= labels[half:].min():
+    classes = recording.environment.get("train_classes")
+    learnt = np.zeros(len(recording.labels), dtype=bool) if classes is None else np.asarray(recording.labels) < int(classes)
+    if learnt.all() or not learnt.any():
         hint = "Only a run that is tested on other classes than it trains on has two sides."
-        raise LabError("recording", "a sample of classes trained on, then of classes never seen", "classes that mix", hint)
-    rows = np.arange(len(labels))
-    return Sides(rows[:half], rows[half:])
+        raise LabError("recording", "a sample of classes trained on and of classes never seen", "one of them alone", hint)
+    return Sides(np.flatnonzero(learnt), np.flatnonzero(~learnt))
 
 
-def recorded_pictures(recording: Recording, rows: Any = None, *, side: int = 72, root: Path | None = None) -> NDArray[np.uint8] | None:
+def recorded_pictures(
+    recording: Recording, rows: Any = None, *, side: int = 72, root: Path | None = None
+) -> NDArray[np.uint8] | None:
     """The photographs that a recording's embeddings are of, small and square; recordings themselves never hold them.
 
     They are looked up in the data root by the settings of the run, and only those asked for are opened. A copy of the
@@ -95,11 +95,11 @@ def _paths(recording: Recording, experiment: Experiment, root: Path | None) -> l
         return None
     if [catalogue.class_names.get(i, str(i)) for i in order] != recording.class_names or not {"train", "test"} <= set(parts):
         return None
-    size = experiment.sample_size
+    size = experiment.sample_size  # as `labkit.training.recorder.fixed_sample` draws them
     (train, train_labels), (test, test_labels) = parts["train"], parts["test"]
     seen = spread_sample(train_labels, SEEN)
     first = seen[spread_sample(train_labels[seen], size // 2)]
-    second = spread_sample(test_labels, size - size // 2)
+    second = spread_sample(test_labels, size)
     labels = torch.cat((train_labels[first], test_labels[second])).numpy()
     if not np.array_equal(labels, recording.labels):
         return None

@@ -1,0 +1,144 @@
+"""How an embedding treats a set of classes over a run: retrieval, radii, and the shape of the space, moment by moment."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import plotly.graph_objects as go
+from plotly.subplots import make_subplots
+
+from labkit.errors import LabError
+from labkit.metrics import effective_rank, hubness, inter_class_distance, mean_covering_curve, retrieval_metrics
+from labkit.plots.findings import number
+from labkit.plots.palette import plain, present, run_line
+from labkit.plots.reading import Floats, Ints, check_pixels, float_array, label_array
+from labkit.plots.standing_out import SYMBOLS
+from labkit.validation import check_choice, check_number, describe
+
+NAMES = {
+    "map_at_r": "MAP@R",
+    "covering": "mean covering curve",
+    "inter_class_distance": "inter-class distance",
+    "relative": "cover / inter-class distance",
+    "effective_rank": "effective rank",
+    "hubness": "hubness (skewness)",
+}
+NEIGHBOURS = 10  # k of the k-occurrences
+
+
+def equal_rows(labels: Any, per_class: int | None = None) -> Ints:
+    """Rows of the first `per_class` samples of each class, in order: radii compare only between classes of one size.
+
+    Parameters
+    ----------
+    labels : (n,). per_class : None for as many as the smallest class has; smaller classes are left out.
+
+    Raises
+    ------
+    LabError : labels that are no whole numbers, `per_class` < 1, or no class that large.
+    """
+    y = label_array("labels", labels, len(labels))
+    classes, counts = np.unique(y, return_counts=True)
+    if not len(classes):
+        raise LabError("labels", "at least one", "none")
+    wanted = int(counts.min()) if per_class is None else int(check_number("per_class", per_class, low=1, whole=True))
+    if counts.max() < wanted:
+        raise LabError("per_class", f"at most {counts.max()}, the largest class", wanted)
+    return np.sort(np.concatenate([np.flatnonzero(y == c)[:wanted] for c in classes[counts >= wanted]]))
+
+
+def domain_figures(embeddings: Any, labels: Any, *, only: Sequence[str] = tuple(NAMES)) -> dict[str, Floats]:
+    """Figures of (S, n, D) embeddings, an array (S,) for each.
+
+    map_at_r : retrieval of each sample among the others. covering : mean of the k-Center curves over k, then classes.
+    inter_class_distance : E[d | y != y']. relative : covering over that distance: an embedding that shrinks as a whole
+    has smaller radii and is no better for it; this ratio does not move then. effective_rank, hubness : as in
+    `labkit.metrics`, hubness being the skewness of the 10-occurrences.
+
+    Raises
+    ------
+    LabError : shapes that disagree, NaN, a figure of another name, one class only, fewer than 11 samples for hubness.
+    """
+    x = float_array("embeddings", embeddings, "S, n, D")
+    y = label_array("labels", labels, x.shape[1])
+    for name in only:
+        check_choice("only", name, NAMES)
+    return {name: np.array([_figure(name, at, y) for at in x]) for name in only}
+
+
+def _figure(name: str, x: Floats, y: Ints) -> float:
+    if name == "map_at_r":
+        return retrieval_metrics(x, y, ks=(1,))["map_at_r"]
+    if name == "covering":
+        return mean_covering_curve(x, y).mean
+    if name == "inter_class_distance":
+        return inter_class_distance(x, y)
+    if name == "relative":
+        apart = inter_class_distance(x, y)
+        return mean_covering_curve(x, y).mean / apart if apart > 0 else float("nan")
+    return effective_rank(x) if name == "effective_rank" else hubness(x, NEIGHBOURS).skewness
+
+
+def domain_strips(
+    domains: Mapping[str, tuple[Any, Mapping[str, Any]]], *, columns: int = 3, width: int = 1000, title: str | None = None
+) -> Any:
+    """Small panels over the training steps, a line for each domain: what happens to classes of training and of test.
+
+    Parameters
+    ----------
+    domains : by name, (steps (S,), figures) with figures as `domain_figures` gives them; domains may be runs, too.
+    columns : panels in a row. width : pixels. title : instead of the finding, where MAP@R and the cover went.
+
+    Returns
+    -------
+    plotly.graph_objects.Figure
+
+    Raises
+    ------
+    LabError : no domain, no figure that all have, lengths that disagree, or a setting out of its range.
+    """
+    check_pixels("width", width)
+    if not isinstance(domains, Mapping) or not domains:
+        raise LabError("domains", "a dict of (steps, figures) by name", describe(domains))
+    keys = [key for key in NAMES if all(key in figures for _, figures in domains.values())]
+    if not keys:
+        raise LabError("domains", f"a figure that all have, such as {', '.join(list(NAMES)[:3])}", "none")
+    columns = min(int(check_number("columns", columns, low=1, whole=True)), len(keys))
+    rows = -(-len(keys) // columns)
+    heads = [f"<b>{NAMES[key]}</b>" for key in keys]
+    fig = make_subplots(rows, columns, subplot_titles=heads, horizontal_spacing=0.07, vertical_spacing=0.24 / rows)
+    sentences = []
+    for index, (name, (steps, figures)) in enumerate(domains.items()):
+        at = float_array("steps", steps, "S")
+        line = run_line(index)
+        for place, key in enumerate(keys):
+            values = np.asarray(figures[key], dtype=np.float64)
+            if values.shape != at.shape:
+                raise LabError(key, f"{len(at)} values, one for each step", f"shape {values.shape}")
+            fig.add_trace(
+                go.Scatter(
+                    x=at, y=values.round(5), mode="lines+markers", name=plain(str(name)), legendgroup=str(index),
+                    showlegend=place == 0, line=line, marker={"symbol": SYMBOLS[index % len(SYMBOLS)], "size": 7},
+                    hovertemplate=f"{plain(str(name))}, step %{{x}}: %{{y:.4f}}<extra></extra>",
+                ),
+                row=place // columns + 1, col=place % columns + 1,
+            )  # fmt: skip
+        sentences.append(_sentence(str(name), keys, figures))
+    note = "cover: mean of the k-Center curves over k and classes; k-occurrences of the 10 nearest for hubness"
+    present(fig, title or "; ".join(sentences), note, width=width, height=rows * 215 + 40, above=30)
+    fig.update_layout(margin={"l": 45}, legend={"orientation": "h", "y": -0.12 / rows, "yanchor": "top", "x": 0})
+    fig.update_xaxes(nticks=5)
+    fig.update_yaxes(nticks=5)
+    fig.update_annotations(font_size=13)
+    return fig
+
+
+def _sentence(name: str, keys: Sequence[str], figures: Mapping[str, Any]) -> str:
+    told = [
+        f"{what} {number(float(figures[key][0]))} → {number(float(figures[key][-1]))}"
+        for key, what in (("map_at_r", "MAP@R"), ("covering", "cover"), ("relative", "cover / inter-class distance"))
+        if key in keys
+    ]
+    return f"{name}: {', '.join(told)}" if told else name

@@ -1,0 +1,141 @@
+"""Figures of a domain over a run, its curves by class, and the table of its classes."""
+
+import numpy as np
+import pytest
+import torch
+
+from labkit.errors import LabError
+from labkit.metrics import (
+    class_figures,
+    covering_curve,
+    effective_rank,
+    hubness,
+    mean_covering_curve,
+    retrieval_metrics,
+)
+from labkit.plots import class_curves, class_table, domain_strips
+from labkit.plots.class_table import shaded
+from labkit.plots.domain_figures import NAMES, domain_figures, equal_rows
+
+
+@pytest.fixture(scope="module")
+def run():
+    rng = np.random.default_rng(1)
+    labels = np.repeat(np.arange(9), [6, 7, 8, 6, 6, 6, 6, 9, 6])
+    centers = rng.normal(size=(9, 5))[labels]
+    noise = rng.normal(size=(len(labels), 5))
+    return np.stack([centers + 0.8 * noise, centers + 0.3 * noise, 0.5 * (centers + 0.3 * noise)]), labels
+
+
+def test_figures_are_those_of_the_metrics(run):
+    x, y = run
+    found = domain_figures(x, y)
+    assert set(found) == set(NAMES) and all(v.shape == (3,) for v in found.values())
+    assert found["map_at_r"][1] == pytest.approx(retrieval_metrics(x[1], y)["map_at_r"])
+    assert found["covering"][1] == pytest.approx(mean_covering_curve(x[1], y).mean)
+    assert found["effective_rank"][1] == pytest.approx(effective_rank(x[1]))
+    assert found["hubness"][1] == pytest.approx(hubness(x[1], 10).skewness)
+    assert found["relative"][1] == pytest.approx(found["covering"][1] / found["inter_class_distance"][1])
+
+
+def test_an_embedding_that_shrinks_as_a_whole_changes_the_radii_alone(run):
+    found = domain_figures(*run)
+    for name in ("covering", "inter_class_distance"):
+        assert found[name][2] == pytest.approx(found[name][1] / 2)
+    for name in ("map_at_r", "relative", "effective_rank", "hubness"):
+        assert found[name][2] == pytest.approx(found[name][1])
+
+
+def test_only_what_is_asked_for_is_computed(run):
+    assert list(domain_figures(*run, only=["covering"])) == ["covering"]
+    with pytest.raises(LabError, match="only"):
+        domain_figures(*run, only=["coverage"])
+
+
+def test_as_many_of_each_class(run):
+    labels = run[1]
+    rows = equal_rows(labels)
+    assert np.bincount(labels[rows]).tolist() == [6] * 9 and (np.diff(rows) > 0).all()
+    assert np.bincount(labels[equal_rows(labels, 8)]).tolist() == [0, 0, 8, 0, 0, 0, 0, 8]
+    for per_class, words in ((10, "at most 9"), (0, "per_class")):
+        with pytest.raises(LabError, match=words):
+            equal_rows(labels, per_class)
+
+
+def test_strips_draw_each_domain_in_each_panel(run):
+    figures = domain_figures(*run, only=["map_at_r", "covering", "relative"])
+    fig = domain_strips({"test": ([0, 10, 20], figures), "train <b>": ([0, 20], {k: v[[0, 2]] for k, v in figures.items()})})
+    assert len(fig.data) == 6 and [t.showlegend for t in fig.data] == [True, False, False] * 2
+    assert fig.data[1].y == pytest.approx(figures["covering"], abs=1e-5) and list(fig.data[3].x) == [0, 20]
+    assert {(t.line.color, t.line.dash, t.marker.symbol) for t in fig.data[:3]}.isdisjoint(
+        {(t.line.color, t.line.dash, t.marker.symbol) for t in fig.data[3:]}
+    )
+    assert f"cover {figures['covering'][0]:.3f} → {figures['covering'][2]:.3f}" in fig.layout.meta["title"]
+    assert "&lt;b&gt;" in fig.layout.title.text
+
+
+@pytest.mark.parametrize(
+    ("domains", "words"),
+    [({}, "domains"), ({"a": ([0], {"loss": [1]})}, "a figure that all have"), ({"a": ([0, 1], {"covering": [1.0]})}, "covering")],
+)
+def test_strips_refuse_what_does_not_fit(domains, words):
+    with pytest.raises(LabError, match=words):
+        domain_strips(domains)
+
+
+# ---------------------------------------------------------------- curves by class
+
+
+def test_curves_have_a_frame_for_each_moment_and_end_at_the_last(run):
+    x, y = run
+    curves = {name: covering_curve(at, y) for name, at in zip(("before", "(a)", "end"), x, strict=True)}
+    fig = class_curves(curves, y, stand_out=[7, 2])
+    assert [f.name for f in fig.frames] == ["before", "(a)", "end"]
+    slider = fig.layout.sliders[0]
+    assert slider.active == 2 and [s.args[0][0] for s in slider.steps] == ["before", "(a)", "end"]
+    shown = {t.name: t for t in fig.data}
+    assert list(shown) == ["other classes", "7", "2", "mean over classes", "mean, before"]
+    assert list(shown["7"].y) == pytest.approx(curves["end"][7].tolist(), abs=1e-4)
+    assert list(shown["mean over classes"].y) == pytest.approx(mean_covering_curve(x[2], y).radii.tolist(), abs=1e-4)
+    assert list(shown["mean, before"].y) == pytest.approx(mean_covering_curve(x[0], y).radii.tolist(), abs=1e-4)
+    assert sum(v is None for v in shown["other classes"].y) == 7
+    for frame, at in zip(fig.frames, x, strict=True):
+        assert list(frame.traces) == [0, 1, 2, 3]
+        assert list(frame.data[3].y) == pytest.approx(mean_covering_curve(at, y).radii.tolist(), abs=1e-4)
+    assert f"{mean_covering_curve(x[2], y).mean:.3f} at “end”" in fig.layout.meta["title"]
+
+
+def test_one_moment_needs_no_slider(run):
+    fig = class_curves({"now": covering_curve(run[0][0], run[1])}, run[1])
+    assert len(fig.layout.sliders) == 0
+
+
+@pytest.mark.parametrize("curves", [{}, [], {"a": [[1.0]]}, {"a": [[1.0], []] + [[1.0]] * 7}])
+def test_curves_that_do_not_fit_are_refused(run, curves):
+    with pytest.raises(LabError, match="curves"):
+        class_curves(curves, run[1])
+
+
+# ---------------------------------------------------------------- table
+
+
+def test_table_has_the_worst_class_first(run):
+    x, y = run
+    figures, before = class_figures(x[1], y), class_figures(x[0], y)
+    names = [f"bird {c}" for c in range(9)]
+    table = class_table(figures, names, before=before)
+    assert table["MAP@R"].is_monotonic_increasing and set(table.index) == set(names)
+    row = table.loc["bird 7"]
+    assert row["samples"] == 9 and row["cover"] == pytest.approx(float(figures.covering[7]))
+    assert row["MAP@R since"] == pytest.approx(float(figures.map_at_r[7] - before.map_at_r[7]))
+    assert set(table["taken for"]) <= {*names, ""} and (table.index != table["taken for"]).all()
+    assert len(class_table(figures, most=3)) == 3 and list(class_table(figures).index) != names
+    page = shaded(table).to_html()
+    assert page == shaded(table).to_html() and "+0." in page
+
+
+def test_table_refuses_figures_of_other_classes(run):
+    x, y = run
+    fewer = class_figures(x[0][y < 8], torch.from_numpy(y[y < 8]))
+    with pytest.raises(LabError, match="before"):
+        class_table(class_figures(x[0], y), before=fewer)
