@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -64,5 +65,6 @@ def shaded(table: pd.DataFrame) -> Styler:
     """The table with three decimals, changes with their sign, and a bar behind each MAP@R and P@1."""
     formats = {name: "{:+.3f}" if name.endswith("since") else "{:.3f}" for name in table.select_dtypes("floating").columns}
     bars = [name for name in ("MAP@R", "P@1") if name in table]
-    style = table.style.format(formats, na_rep="–").set_uuid("classes")  # else every run would write another page
+    mark = f"classes{zlib.crc32('|'.join(map(str, table.index)).encode()):08x}"  # a chance one would change at every run
+    style = table.style.format(formats, na_rep="–").set_uuid(mark)
     return style.bar(subset=bars, color=TINT, vmin=0, vmax=1) if bars else style

@@ -126,8 +126,9 @@ def domain_strips(
                 row=place // columns + 1, col=place % columns + 1,
             )  # fmt: skip
         sentences.append(_sentence(str(name), keys, figures))
-    note = "cover: mean of the k-Center curves over k and classes; k-occurrences of the 10 nearest for hubness"
-    present(fig, title or "; ".join(sentences), note, width=width, height=rows * 215 + 40, above=30)
+    notes = ["cover: mean of the k-Center curves over k and classes"] if {"covering", "relative"} & set(keys) else []
+    notes += [f"hubness: of the {NEIGHBOURS} nearest"] if "hubness" in keys else []
+    present(fig, title or "; ".join(sentences), "; ".join(notes), width=width, height=rows * 215 + 40, above=30)
     fig.update_layout(margin={"l": 45}, legend={"orientation": "h", "y": -0.12 / rows, "yanchor": "top", "x": 0})
     fig.update_xaxes(nticks=5)
     fig.update_yaxes(nticks=5)

@@ -132,6 +132,8 @@ def test_table_has_the_worst_class_first(run):
     assert len(class_table(figures, most=3)) == 3 and list(class_table(figures).index) != names
     page = shaded(table).to_html()
     assert page == shaded(table).to_html() and "+0." in page
+    marks = {shaded(part).uuid for part in (table, table.head(3), table.tail(3))}
+    assert len(marks) == 3  # several tables of a page do not share their bars
 
 
 def test_table_refuses_figures_of_other_classes(run):
