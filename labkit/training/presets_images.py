@@ -67,6 +67,18 @@ SOFT_TRIPLE = {
 }
 VARIANTS = ("", "xbm-s", "xbm-l", "ccp-s", "ccp-l", "proxy")
 PROXY_LOSSES = ("soft-triple", "proxy-nca", "proxy-anchor")
+# What the tuning chose (`python notebooks/record.py cub_tune`): the network's learning rate of each row on two cores.
+TWO_CORES = {
+    "c2-ccp-l": 2e-5,
+    "c2": 5e-5,
+    "c2-proxy": 2e-5,
+    "c2-ccp-s": 2e-5,
+    "ms-ccp-l": 5e-5,
+    "soft-triple": 5e-5,
+    "proxy-anchor": 2e-5,
+    "rll-h": 5e-5,
+    "proxy-gml": 5e-5,
+}
 TRUNKS = {"bn": ("bn-inception", 128), "r50": ("resnet50", 96)}  # of the conventional protocol, with their batches
 
 
@@ -226,9 +238,9 @@ def _presets() -> dict[str, Callable[[], Experiment]]:
         presets[f"{data}-rll-lmh"] = partial(ranked_list, data, "low+middle+high")
         presets[f"{data}-proxy-gml"] = partial(proxy_gml, data)
     presets["cub-lite0-pretrained"] = nothing_trained
-    for row in ("c2", "c2-proxy", "c2-ccp-s", "c2-ccp-l", "ms-ccp-l", "soft-triple", "proxy-anchor", "rll-h", "proxy-gml"):
+    for row, rate in TWO_CORES.items():
         name = f"cub-lite0-{row}"
-        presets[name] = partial(on_two_cores, presets[f"cub-{row}"], name)
+        presets[name] = partial(on_two_cores, presets[f"cub-{row}"], name, rate)
     return presets
 
 
