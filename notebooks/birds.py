@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
+from numpy.typing import NDArray
+
 from labkit.training import Experiment, Recording, Trainer
 
 SEEDS = (0, 1, 2)
@@ -43,13 +45,25 @@ def validate(trainer: Trainer) -> tuple[Recording, dict[str, float]]:
 
 
 def shorten(recording: Recording) -> Recording:
-    """A run on photographs, small enough to be passed on: the sample at the start, at the end of every problem and where the model was
-    chosen, and the proxies of the problems alone. Other recordings as they are."""
+    """A run on photographs, small enough to be passed on; other recordings as they are.
+
+    What is kept: the sample at the start, at the end of every problem and where the model was chosen, and the converged
+    proxies. Coordinates are rounded to 1 / 2048, which moves distances by some 2e-4 and saves a third of the file.
+    """
     if not recording.experiment["name"].startswith("cub"):
         return recording
     chosen = recording.final["chosen_step"]
-    kept = sorted({0, *(p.snapshot for p in recording.problems), *(i for i, s in enumerate(recording.steps) if s == chosen)})
-    problems = [replace(p, snapshot=kept.index(p.snapshot)) for p in recording.problems]
-    return replace(
-        recording, steps=recording.steps[kept], embeddings=recording.embeddings[kept], problems=problems, proxies=None
-    )
+    ends = [p.snapshot for p in recording.problems]
+    kept = sorted({0, *ends, *(i for i, step in enumerate(recording.steps) if step == chosen)})
+    problems = [
+        replace(p, snapshot=kept.index(p.snapshot), next_proxies=None, proxies=None if p.proxies is None else coarse(p.proxies))
+        for p in recording.problems
+    ]
+    embeddings = coarse(recording.embeddings[kept])
+    return replace(recording, steps=recording.steps[kept], embeddings=embeddings, problems=problems, proxies=None)
+
+
+def coarse(values: NDArray[Any]) -> NDArray[Any]:
+    """Multiples of 1 / 2048, next to the values."""
+    rounded: NDArray[Any] = (values * 2048).round() / 2048
+    return rounded
