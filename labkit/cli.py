@@ -11,6 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
+from labkit.cli_models import add_to
 from labkit.errors import LabError
 
 # torch and everything that needs it is imported inside the commands, so that `labkit --help` answers at once.
@@ -23,6 +24,7 @@ app = typer.Typer(
 )
 data = typer.Typer(help="What data there is, and downloading it. Nothing is downloaded unasked.", no_args_is_help=True)
 app.add_typer(data, name="data")
+add_to(app)
 
 INTERRUPTED = 130  # what shells report for a program stopped by Ctrl-C
 
