@@ -2,6 +2,7 @@
 
 from labkit.datasets.digits import embedded_source, load_digits
 from labkit.datasets.embeddings import read_embeddings
+from labkit.datasets.example import example_folder
 from labkit.datasets.features import frozen_features
 from labkit.datasets.fetching import fetch
 from labkit.datasets.images import ImageSet, Splits, stratified_split
@@ -24,6 +25,7 @@ __all__ = [
     "data_root",
     "draw_pool",
     "embedded_source",
+    "example_folder",
     "fetch",
     "frozen_features",
     "load_digits",

@@ -14,6 +14,7 @@ from labkit.plots.gradient_fields import gradient_field
 from labkit.plots.histograms import distance_histograms
 from labkit.plots.loss_profiles import loss_profile
 from labkit.plots.problem_maps import problem_maps
+from labkit.plots.protocols import protocol_picture
 from labkit.plots.ranked_lists import negative_weight_curves, negative_weights, ranked_list
 from labkit.plots.run_gallery import run_gallery
 from labkit.plots.setting_grid import setting_heat_map
@@ -42,6 +43,7 @@ __all__ = [
     "negative_weights",
     "problem_gallery",
     "problem_maps",
+    "protocol_picture",
     "proxy_spread_over_time",
     "ranked_list",
     "run_gallery",

@@ -4,7 +4,7 @@ from labkit.training.experiment import Experiment
 from labkit.training.grid import Grid
 from labkit.training.profile import by_profile, profile
 from labkit.training.recording import Problem, Recording
-from labkit.training.results import load_results, summary
+from labkit.training.results import load_results, paired_differences, summary
 from labkit.training.shipped import load_shipped, results_table, shipped, shipped_grid, shipped_grids
 from labkit.training.trainer import Trainer
 
@@ -17,6 +17,7 @@ __all__ = [
     "by_profile",
     "load_results",
     "load_shipped",
+    "paired_differences",
     "profile",
     "results_table",
     "shipped",

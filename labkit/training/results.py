@@ -99,6 +99,45 @@ def summary(
     return table
 
 
+def paired_differences(
+    rows: pd.DataFrame, by: str, base: str, figures: Sequence[str], *, pair: str = "seed"
+) -> pd.DataFrame:
+    """Each group's figures less those of `base` in the run with the same seed: what the seed does to both cancels.
+
+    Parameters
+    ----------
+    rows : a study, or a part of it. by : the column that names the groups. base : the group that is subtracted.
+    figures : columns to compare. pair : the column that pairs the runs.
+
+    Returns
+    -------
+    DataFrame, one row for each group but `base` that shares a seed with it: `pairs`, then for each figure the mean
+    difference and in how many pairs it is above 0.
+
+    Raises
+    ------
+    LabError : a column that `rows` lacks, a group of that name that is not there.
+    """
+    import pandas as pd
+
+    for column in (by, pair, *figures):
+        check_choice("column", column, list(rows.columns))
+    check_choice("base", base, [str(name) for name in rows[by].unique()])
+    mine = rows[rows[by] == base].set_index(pair)
+    table = {}
+    for name in [n for n in rows[by].unique() if n != base]:
+        theirs = rows[rows[by] == name].set_index(pair)
+        shared = theirs.index.intersection(mine.index)
+        if not len(shared):
+            continue
+        entry: dict[str, float | int] = {"pairs": len(shared)}
+        for figure in figures:
+            difference = theirs.loc[shared, figure] - mine.loc[shared, figure]
+            entry |= {figure: float(difference.mean()), f"{figure} higher": int((difference > 0).sum())}
+        table[name] = entry
+    return pd.DataFrame.from_dict(table, orient="index")
+
+
 def _text(mean: float, spread: float, digits: int) -> str:
     if math.isnan(mean):
         return ""

@@ -58,3 +58,18 @@ def test_what_is_not_there_is_named(study):
     with pytest.raises(LabError, match="at least one run"):
         summary(load_results(study).iloc[:0], "loss", ["map_at_r"])
     assert isinstance(load_results(study), pd.DataFrame)
+
+
+def test_differences_are_taken_seed_by_seed():
+    import pandas as pd
+
+    from labkit.training import paired_differences
+
+    rows = pd.DataFrame(
+        {"row": ["a", "a", "b", "b", "c", "d"], "seed": [0, 1, 0, 1, 1, 9], "map_at_r": [0.4, 0.5, 0.6, 0.4, 0.5, 1.0]}
+    )
+    table = paired_differences(rows, "row", "a", ["map_at_r"])
+    assert table.index.tolist() == ["b", "c"], "d shares no seed with a"
+    assert table.loc["b"].tolist() == pytest.approx([2, 0.05, 1]) and table.loc["c"].tolist() == pytest.approx([1, 0, 0])
+    with pytest.raises(LabError, match="base"):
+        paired_differences(rows, "row", "z", ["map_at_r"])
