@@ -44,7 +44,8 @@ def protocol_picture(classes: int = 100, folds: int = 4) -> Any:
         mine = [bar for bar in bars if bar[1] == use]
         figure.add_bar(
             y=[b[0] for b in mine], x=[b[3] - b[2] for b in mine], base=[b[2] for b in mine], orientation="h", name=use,
-            marker_color=color, text=[use] * len(mine), insidetextanchor="middle",
+            marker_color=color, text=[use.split()[0]] * len(mine),
+            textposition="inside", insidetextanchor="middle", textangle=0, constraintext="none",
             hovertemplate="%{y}: classes %{base} to %{x}<extra>" + use + "</extra>",
         )  # fmt: skip
     present(figure, "Every class has one use: no test class is ever trained on", f"MLRC makes {folds} models, one for each fold that chooses", width=860, height=340)
