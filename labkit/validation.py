@@ -160,3 +160,15 @@ def check_flag(name: str, value: Any) -> bool:
     if not isinstance(value, bool):
         raise LabError(name, "True or False", describe(value))
     return value
+
+
+def check_word(name: str, value: Any) -> str:
+    """Return `value` if it is a str.
+
+    Raises
+    ------
+    LabError : anything else.
+    """
+    if not isinstance(value, str):
+        raise LabError(name, "a word", describe(value))
+    return value

@@ -21,11 +21,7 @@ class CurvesDrawing {
   step(across) { return this.frame.first + (across - ROOM.left) / this.frame.scale; }
 
   draw(canvas, course, now) {
-    const ratio = canvas.width / canvas.clientWidth || 1, pen = penOf(canvas);
-    const width = canvas.width / ratio, height = canvas.height / ratio;
-    pen.setTransform(ratio, 0, 0, ratio, 0, 0);
-    pen.fillStyle = "white";
-    pen.fillRect(0, 0, width, height);
+    const { pen, width, height } = cleared(canvas);
     this.place(course, width, height);
     this.grid = roundTicks(this.frame.first, this.frame.end, width < 380 ? 4 : 6).filter((step) => step >= 0);
     this.happened(pen, course);

@@ -30,6 +30,16 @@ function shortNumber(value) {
 // which, where there is none but one that is computed, take longer than all the rest.
 const penOf = (canvas) => canvas.getContext("2d", { willReadFrequently: true });
 
+// The canvas made white, and a pen that counts in the page's pixels.
+function cleared(canvas) {
+  const ratio = canvas.width / canvas.clientWidth || 1, pen = penOf(canvas);
+  const width = canvas.width / ratio, height = canvas.height / ratio;
+  pen.setTransform(ratio, 0, 0, ratio, 0, 0);
+  pen.fillStyle = "white";
+  pen.fillRect(0, 0, width, height);
+  return { pen, ratio, width, height };
+}
+
 // A picture of one mark, to be stamped wherever a sample lies: far quicker than drawing its lines each time.
 function stamp(color, ratio) {
   const side = Math.ceil(11 * ratio), canvas = document.createElement("canvas");
@@ -70,11 +80,7 @@ class MapDrawing {
   }
 
   draw(canvas, cast, scene, options) {
-    const ratio = canvas.width / canvas.clientWidth || 1, pen = penOf(canvas);
-    const width = canvas.width / ratio, height = canvas.height / ratio;
-    pen.setTransform(ratio, 0, 0, ratio, 0, 0);
-    pen.fillStyle = "white";
-    pen.fillRect(0, 0, width, height);
+    const { pen, ratio, width, height } = cleared(canvas);
     this.place(scene, width, height);
     this.axes(pen, cast);
     pen.save();

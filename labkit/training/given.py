@@ -56,15 +56,3 @@ def check_build(build: Any) -> Any:
     if build is not None and not callable(build):
         raise LabError("build", "a function of an experiment that gives a Trainer", describe(build))
     return build
-
-
-def check_word(name: str, value: Any) -> str:
-    """Return `value` if it is a str.
-
-    Raises
-    ------
-    LabError : anything else.
-    """
-    if not isinstance(value, str):
-        raise LabError(name, "a word", describe(value))
-    return value

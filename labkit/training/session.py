@@ -20,12 +20,12 @@ from labkit.threads import one_core_left
 from labkit.training.conductor import Build, Conductor
 from labkit.training.controls import OPTION, acts
 from labkit.training.experiment import Experiment
-from labkit.training.given import check_build, check_experiment, check_word
+from labkit.training.given import check_build, check_experiment
 from labkit.training.inbox import Command, Inbox, serve
 from labkit.training.live_run import Snapshot
 from labkit.training.recording import Recording
 from labkit.training.trainer import Trainer
-from labkit.validation import check_number
+from labkit.validation import check_number, check_word
 
 Answer = TypeVar("Answer")
 _named: weakref.WeakValueDictionary[str, LiveSession] = weakref.WeakValueDictionary()
