@@ -117,7 +117,7 @@ class RunComparison(Panel):
             where = {"row": 2, "col": column(place, len(CURVES), maps)}
             for trace in curve_traces(self.runs, key, logarithmic, legend=place == 0):
                 figure.add_trace(trace, **where)
-            figure.update_yaxes(title_text=label, title_font_size=12, **curve_axis(key, logarithmic), **where)
+            figure.update_yaxes(title_text=label, title_font_size=12, **curve_axis(self.runs, key, logarithmic), **where)
             figure.update_xaxes(title_text="step", **where)
             figure.add_vline(x=0, line={"color": INK, "width": 1.5}, **where)
         present(figure, "", "", width=1060, height=640, above=45)

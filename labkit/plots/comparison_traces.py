@@ -9,7 +9,7 @@ import numpy as np
 import plotly.graph_objects as go
 
 from labkit.plots import marks
-from labkit.plots.curves import MAP_TICKS, SMALLEST
+from labkit.plots.curves import SMALLEST, towards_one
 from labkit.plots.film import Film
 from labkit.plots.palette import INK, NEXT_PROXY_SYMBOL, PROXY_SYMBOL, class_color, plain, run_line
 from labkit.plots.reading import Floats, Runs, series, value_at
@@ -102,11 +102,10 @@ def curve_traces(runs: Runs, key: str, logarithmic: bool, *, legend: bool) -> li
     return traces
 
 
-def curve_axis(key: str, logarithmic: bool) -> dict[str, Any]:
+def curve_axis(runs: Runs, key: str, logarithmic: bool) -> dict[str, Any]:
     """How the metric's axis is drawn: MAP@R by what is missing to 1, so that .98 and .99 are told apart."""
     if key == "map_at_r":
-        ticks = [1 - score for score in MAP_TICKS]
-        return {"type": "log", "autorange": "reversed", "tickvals": ticks, "ticktext": [f"{s:g}" for s in MAP_TICKS]}
+        return towards_one(np.concatenate([series(recording, key)[1] for recording in runs.values()]))
     return {"type": "log", "exponentformat": "power", "nticks": 5} if logarithmic else {}
 
 

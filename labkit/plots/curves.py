@@ -135,7 +135,8 @@ def metric_strips(recordings: RecordingLike | Runs, *, title: str | None = None,
             title_text=label, title_font_size=12, row=row, col=1, type="log" if logarithmic else "linear", nticks=5
         )
         if key == "map_at_r":
-            _towards_one(fig, row)
+            scores = np.concatenate([series(recording, key)[1] for recording in runs.values()])
+            fig.update_yaxes(**towards_one(scores), row=row, col=1)
         if logarithmic:
             fig.update_yaxes(exponentformat="power", tickfont_size=11, dtick=_tick(runs, key, 4), row=row, col=1)
     boundaries = _boundaries(fig, runs)
@@ -193,12 +194,18 @@ def _add_run(
     )
 
 
-def _towards_one(fig: Any, row: int) -> None:
-    """Draw 1 − MAP@R downwards on a logarithmic axis, labelled with MAP@R itself."""
-    ticks = [1 - score for score in MAP_TICKS]
-    fig.update_yaxes(
-        type="log", autorange="reversed", tickvals=ticks, ticktext=[f"{s:g}" for s in MAP_TICKS], row=row, col=1
-    )
+def towards_one(scores: Any) -> dict[str, Any]:
+    """Settings of an axis on which 1 − MAP@R is drawn downwards and logarithmically, labelled with MAP@R itself.
+
+    Parameters
+    ----------
+    scores : all MAP@R to be drawn; where they lie so close that fewer than two of the usual labels are among them, their own are added.
+    """
+    shown = [score for score in MAP_TICKS if np.min(scores, initial=1) <= score <= np.max(scores, initial=0)]
+    own = np.linspace(np.min(scores), np.max(scores), 3).tolist() if len(shown) < 2 and np.size(scores) else []
+    labels = sorted({*MAP_TICKS, *(float(f"{score:.3f}") for score in own)} if own else MAP_TICKS)
+    ticks = [max(1 - score, SMALLEST) for score in labels]
+    return {"type": "log", "autorange": "reversed", "tickvals": ticks, "ticktext": [f"{score:g}" for score in labels]}
 
 
 def _tick(runs: Runs, key: str, most: int) -> str | int:

@@ -129,8 +129,10 @@ def domain_strips(
     notes = ["cover: mean of the k-Center curves over k and classes"] if {"covering", "relative"} & set(keys) else []
     notes += [f"hubness: of the {NEIGHBOURS} nearest"] if "hubness" in keys else []
     present(fig, title or "; ".join(sentences), "; ".join(notes), width=width, height=rows * 215 + 40, above=30)
-    fig.update_layout(margin={"l": 45}, legend={"orientation": "h", "y": -0.12 / rows, "yanchor": "top", "x": 0})
+    fig.update_layout(margin={"l": 45}, legend={"orientation": "h", "y": -0.3 / rows, "yanchor": "top", "x": 0})
     fig.update_xaxes(nticks=5)
+    for place in range(max(0, len(keys) - columns), len(keys)):  # the lowest panel of each column
+        fig.update_xaxes(title_text="step", title_font_size=12, title_standoff=4, row=place // columns + 1, col=place % columns + 1)
     fig.update_yaxes(nticks=5)
     fig.update_annotations(font_size=13)
     return fig

@@ -69,6 +69,16 @@ def test_map_at_r_is_stretched_towards_one_and_labelled_with_itself(ccp: Recordi
     assert [1 - v for v in axis.tickvals] == pytest.approx([float(text) for text in axis.ticktext])
 
 
+@pytest.mark.parametrize("scores", [(0.921, 0.93, 0.934), (0.4, 0.41), (0.937,), (1.0, 1.0), (0.3, 0.96)])
+def test_map_at_r_within_a_narrow_range_has_labels_among_its_values(ccp: Recording, scores: tuple[float, ...]) -> None:
+    metrics = {"step": np.arange(len(scores)), "map_at_r": np.array(scores)}
+    axis = metric_strips(replace(ccp, metrics=metrics)).layout.yaxis
+    labels = np.array([float(text) for text in axis.ticktext])
+    among = (labels >= min(scores) - 5e-4) & (labels <= max(scores) + 5e-4)
+    assert among.sum() >= min(2, len(set(scores))) and len(labels) == len(axis.tickvals) == len(set(labels))
+    assert np.array(axis.tickvals) == pytest.approx(np.maximum(1 - labels, 1e-9))
+
+
 def test_a_metric_that_nobody_has_gets_no_panel(ccp: Recording) -> None:
     kept = {key: v for key, v in ccp.metrics.items() if not key.startswith(("proxy", "covering"))}
     assert len(metric_strips(replace(ccp, metrics=kept)).data) == 3

@@ -70,6 +70,8 @@ def test_strips_draw_each_domain_in_each_panel(run):
     assert {(t.line.color, t.line.dash, t.marker.symbol) for t in fig.data[:3]}.isdisjoint(
         {(t.line.color, t.line.dash, t.marker.symbol) for t in fig.data[3:]}
     )
+    two = domain_strips({"test": ([0, 10, 20], figures)}, columns=2)  # three panels: the second's column ends above
+    assert [two.layout[f"xaxis{i}"].title.text for i in ("", 2, 3)] == [None, "step", "step"]
     assert f"cover {figures['covering'][0]:.3f} → {figures['covering'][2]:.3f}" in fig.layout.meta["title"]
     assert "&lt;b&gt;" in fig.layout.title.text
 
