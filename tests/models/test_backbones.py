@@ -151,3 +151,12 @@ def test_embeddings_have_gradients_through_everything():
         difference = net(images + step).square().sum() - net(images - step).square().sum()
     torch.testing.assert_close(difference, 2 * (images.grad * step).sum(), rtol=1e-4, atol=1e-12)
     assert F.mse_loss(net.head(net.backbone(images)), net(images)) == 0
+
+
+def test_the_head_keeps_its_precision_where_the_backbone_has_less():
+    net = PhotoNet(Backbone(toy(), "average"), 4).eval()
+    images = pictures(3, 32)
+    with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
+        features, embeddings = net.backbone(images), net(images)
+    assert embeddings.dtype == torch.float32
+    torch.testing.assert_close(embeddings, net.head(features.float()), rtol=1e-6, atol=1e-6)
