@@ -29,7 +29,9 @@ def served(tmp_path_factory) -> Iterator[str]:
     environment |= {"PYTHONPATH": path, "JUPYTER_NO_CONFIG": "1", "JUPYTER_PREFER_ENV_PATH": "1", "LABKIT_PROFILE": "quick"}
     command = [sys.executable, "-m", "labkit", "lab", "--app", "--no-browser", f"--port={port}", "--Voila.port_retries=0"]
     with (folder / "log").open("wb") as log:
-        process = subprocess.Popen(command, stdout=log, stderr=log, env=environment, cwd=folder, start_new_session=True)
+        process = subprocess.Popen(
+            command, stdout=log, stderr=log, env=environment, cwd=folder, start_new_session=True, preexec_fn=_hears_ctrl_c
+        )
     try:
         address = f"http://127.0.0.1:{port}/"
         deadline = time.monotonic() + 90
@@ -40,6 +42,11 @@ def served(tmp_path_factory) -> Iterator[str]:
     finally:
         os.killpg(process.pid, signal.SIGINT)  # Ctrl-C reaches the command and the server that it waits for
         process.wait(timeout=30)
+
+
+def _hears_ctrl_c() -> None:
+    """What a shell starts in the background ignores Ctrl-C, and so would all that it starts."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def _answers(address: str) -> bool:
