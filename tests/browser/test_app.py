@@ -15,6 +15,8 @@ import pytest
 
 from tests.browser.lab import HARMLESS, ROOT, SCREENSHOTS, _free_port
 
+# What a shell starts in the background ignores Ctrl-C, and so would all that it starts.
+HEARS_CTRL_C = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); from labkit.cli import main; main()"
 ICONS = "cdn.jsdelivr.net/npm/@fortawesome"  # Voilà's page asks for icons there, and does without
 
 
@@ -27,11 +29,9 @@ def served(tmp_path_factory) -> Iterator[str]:
     environment = {**os.environ, **{name: str(folder / place) for name, place in places.items()}}
     path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]).rstrip(os.pathsep)
     environment |= {"PYTHONPATH": path, "JUPYTER_NO_CONFIG": "1", "JUPYTER_PREFER_ENV_PATH": "1", "LABKIT_PROFILE": "quick"}
-    command = [sys.executable, "-m", "labkit", "lab", "--app", "--no-browser", f"--port={port}", "--Voila.port_retries=0"]
+    command = [sys.executable, "-c", HEARS_CTRL_C, "lab", "--app", "--no-browser", f"--port={port}", "--Voila.port_retries=0"]
     with (folder / "log").open("wb") as log:
-        process = subprocess.Popen(
-            command, stdout=log, stderr=log, env=environment, cwd=folder, start_new_session=True, preexec_fn=_hears_ctrl_c
-        )
+        process = subprocess.Popen(command, stdout=log, stderr=log, env=environment, cwd=folder, start_new_session=True)
     try:
         address = f"http://127.0.0.1:{port}/"
         deadline = time.monotonic() + 90
@@ -41,12 +41,11 @@ def served(tmp_path_factory) -> Iterator[str]:
         yield address
     finally:
         os.killpg(process.pid, signal.SIGINT)  # Ctrl-C reaches the command and the server that it waits for
-        process.wait(timeout=30)
-
-
-def _hears_ctrl_c() -> None:
-    """What a shell starts in the background ignores Ctrl-C, and so would all that it starts."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
+        try:
+            process.wait(timeout=30)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)  # the test has failed; nothing of it stays behind
+            raise
 
 
 def _answers(address: str) -> bool:
