@@ -48,7 +48,8 @@ class Notebook:
         self.page.evaluate("() => window.jupyterapp.commands.execute('notebook:run-all-cells')")
         self.page.set_default_timeout(30_000)
         if not allow_errors:
-            assert self.cell_errors() == []
+            errors = self.cell_errors()
+            assert errors == [], errors
 
     def cell_errors(self) -> list[str]:
         """Name and value of the exception under each cell that has one."""
