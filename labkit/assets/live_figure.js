@@ -127,7 +127,8 @@ class Run {
   }
 }
 
-export default () => {
+// What anywidget calls, once a widget and once a view.
+function liveFigure() {
   let run;
   return {
     initialize({ model }) { run = new Run(model); return () => run.end(); },
@@ -138,4 +139,4 @@ export default () => {
       return () => view.close();
     },
   };
-};
+}

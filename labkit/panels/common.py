@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import html
+import json
 import sys
 import weakref
 from collections.abc import Callable, Iterable
@@ -11,20 +12,41 @@ from copy import deepcopy
 from typing import Any, ParamSpec, TypeVar
 
 import ipywidgets
+import plotly
 import plotly.graph_objects as go
 from plotly.basedatatypes import Undefined
 from plotly.serializers import custom_serializers
 
 from labkit.errors import LabError
+from labkit.panels.listening import Listening, listening_module
 from labkit.plots.palette import FONT
 
 P = ParamSpec("P")
 T = TypeVar("T")
 _TEXT = f"font-family:{FONT};font-size:13px;line-height:1.45;max-width:980px"
 
+# plotly's own module is loaded once a page, however many figures there are: it is five megabytes.
+_PLOTLY = """
+const source = %s, version = %s;
+async function load() {
+  const address = URL.createObjectURL(new Blob([source], { type: "text/javascript" }));
+  try { return (await import(address)).default; } finally { URL.revokeObjectURL(address); }
+}
+async function plotlyFigure() {
+  const loaded = (globalThis.labkitPlotly ??= {});
+  const figure = await (loaded[version] ??= load());
+  return typeof figure === "function" ? figure() : figure;
+}
+"""
 
-class Figure(go.FigureWidget):  # type: ignore[misc]
-    """A FigureWidget that is freed with its panel and keeps its colours.
+
+def _plotly_module() -> str:
+    source = json.dumps(str(go.FigureWidget._esm), ensure_ascii=False)
+    return listening_module("plotlyFigure", _PLOTLY % (source, json.dumps(plotly.__version__)))
+
+
+class Figure(Listening, go.FigureWidget):  # type: ignore[misc]
+    """A FigureWidget that is freed with its panel, hears its kernel, and keeps its colours.
 
     plotly gives its JavaScript as a file, and anywidget then ties every figure to the file for as long as the kernel
     lives (anywidget issue 929). Given as text it ties nothing.
@@ -36,14 +58,15 @@ class Figure(go.FigureWidget):  # type: ignore[misc]
     displayed, not where it stands in a box: here the state is always the present one.
     """
 
-    _esm = str(go.FigureWidget._esm)
+    _esm = _plotly_module()
 
     def get_state(self, key: Any = None, drop_defaults: bool = False) -> dict[str, Any]:
-        """The widget's state, with the traces and the layout as they are now where all of it is asked for."""
+        """The widget's state, with the traces and the layout as they are now where more than one name is asked for."""
         state: dict[str, Any] = super().get_state(key, drop_defaults)
-        if key is None and hasattr(self, "_layout_obj"):
+        if not isinstance(key, str) and hasattr(self, "_layout_obj"):
             now = {"_widget_data": self._data, "_widget_layout": self._layout_obj._props}
-            state |= {name: custom_serializers["to_json"](deepcopy(value), self) for name, value in now.items()}
+            asked = {name: value for name, value in now.items() if name in state}
+            state |= {name: custom_serializers["to_json"](deepcopy(value), self) for name, value in asked.items()}
         return state
 
     def _build_update_params_from_batch(self) -> Any:

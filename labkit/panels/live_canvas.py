@@ -8,14 +8,13 @@ it travels as custom messages with binary parts, none of it as state, which a sa
 from __future__ import annotations
 
 from collections.abc import Callable
-from importlib import resources
 from typing import Any
 
-import anywidget
 import ipywidgets
 import numpy as np
 import traitlets
 
+from labkit.panels.listening import Listening, asset, listening_module
 from labkit.panels.live_scene import CURVES, Cast, Course, Scene
 from labkit.plots.palette import FAINT, FONT, GRID, INK, MONO, RUN_COLORS, class_color
 from labkit.plots.thumbnails import sprite_sheet
@@ -28,11 +27,7 @@ HALF = 6e4  # half precision reaches no farther
 _PARTS = ("live_map.js", "live_curves.js", "live_legend.js", "live_view.js", "live_figure.js")  # one module, in pieces that fit in the head
 
 
-def _asset(name: str) -> str:
-    return (resources.files("labkit") / "assets" / name).read_text("utf-8")
-
-
-class LiveCanvas(anywidget.AnyWidget):
+class LiveCanvas(Listening):
     """The widget. Without a page it only remembers what it was given last.
 
     Parameters
@@ -46,8 +41,8 @@ class LiveCanvas(anywidget.AnyWidget):
     sent : number of the last message that the page answers once it has drawn it. drawn : called with such a number.
     """
 
-    _esm = "\n".join(map(_asset, _PARTS))
-    _css = _asset("live_figure.css")
+    _esm = listening_module("liveFigure", *map(asset, _PARTS))
+    _css = asset("live_figure.css")
     timeline = traitlets.Any().tag(sync=True, **ipywidgets.widget_serialization)
     balls = traitlets.Bool(False).tag(sync=True)
     theme = traitlets.Dict().tag(sync=True)

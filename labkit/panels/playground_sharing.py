@@ -9,13 +9,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import anywidget
 import ipywidgets
 import traitlets
 
 from labkit.errors import LabError
 from labkit.files import write_atomically
 from labkit.panels.common import button, row
+from labkit.panels.listening import Listening, listening_module
 from labkit.plots import animation
 from labkit.training.as_code import as_code
 from labkit.training.experiment import Experiment
@@ -39,14 +39,13 @@ function render({ model, el }) {
   el.appendChild(button);
   return () => model.off("msg:custom", copy);
 }
-export default { render };
 """
 
 
-class CopyButton(anywidget.AnyWidget):
+class CopyButton(Listening):
     """A button that puts what `text()` gives into the clipboard; `done(whether)` hears if the page allowed that."""
 
-    _esm = _COPY
+    _esm = listening_module("() => ({ render })", _COPY)
     label = traitlets.Unicode().tag(sync=True)
     hint = traitlets.Unicode().tag(sync=True)
 

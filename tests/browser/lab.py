@@ -32,8 +32,11 @@ import nbformat
 HERE = Path(__file__).parent
 SCREENSHOTS = HERE / "screenshots"
 ROOT = HERE.parents[1]
+# Said by anywidget when a page is so busy that a widget's module takes more than two seconds; ours hear all the same.
+GIVEN_UP = "[anywidget] Failed to initialize model"
 # Said by JupyterLab or Chromium whatever the notebook does.
 HARMLESS = (
+    GIVEN_UP,
     "favicon.ico",
     "/lsp/status",
     "GPU stall due to ReadPixels",

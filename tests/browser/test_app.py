@@ -75,6 +75,7 @@ def test_panels_answer_on_the_page(served, browser):
     page.set_default_timeout(120_000)
     page.goto(served, timeout=120_000)
     page.get_by_text("The run at λ = 0.0002, K = 8").wait_for()
+    own = "[...document.querySelectorAll('.js-plotly-plot')].find((p) => p._fullData?.[0]?.z?.length === 2)"
     map_of_runs = "[...document.querySelectorAll('.js-plotly-plot')].find((p) => p._fullData?.[0]?.z?.length === 5 && p._fullLayout.xaxis2)"
     page.wait_for_function(f"() => {map_of_runs}")
     script = f"""() => {{
@@ -99,7 +100,7 @@ def test_panels_answer_on_the_page(served, browser):
     page.screenshot(path=SCREENSHOTS / "app.png")
     page.get_by_role("button", name="Start", exact=True).last.click()
     page.get_by_text("4 of 4 cells done").wait_for()
-    # That the map fills is tested in JupyterLab: on Voilà's page it sometimes does not hear of it (README, Known fault).
+    page.wait_for_function(f"() => {own}?._fullData[0].z.flat().every((v) => v !== null)")
     page.screenshot(path=SCREENSHOTS / "app-whole.png", full_page=True)
     page.close()
     assert [said for said in complaints if not any(word in said for word in (*HARMLESS, ICONS))] == []
