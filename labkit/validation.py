@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import difflib
+import errno
 import math
 import operator
+import os
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -43,12 +46,21 @@ def check_finite(name: str, values: Tensor) -> None:
         )
 
 
+def check_dense(name: str, values: Tensor) -> None:
+    """Refuse floating tensors that cannot be reckoned with: sparse ones, those on "meta" without numbers, 8-bit floats."""
+    if values.layout != torch.strided or values.is_meta:
+        kind = 'one on the device "meta", without numbers' if values.is_meta else f"layout {values.layout}"
+        raise LabError(name, "a dense tensor", kind, "" if values.is_meta else "Convert with .to_dense().")
+    if values.dtype.itemsize < 2:
+        raise LabError(name, "floats of 16, 32 or 64 bits", describe(values), "Convert with .float().")
+
+
 def check_embeddings(name: str, embeddings: Any, *, finite: bool = True) -> Tensor:
     """Return `embeddings` if it is a floating (n, D) tensor with n, D >= 1 and finite entries.
 
     Raises
     ------
-    LabError : not a tensor, not two-dimensional, empty, integer or complex, NaN or infinite.
+    LabError : not a tensor, not two-dimensional, empty, integer or complex, sparse, on the device "meta", NaN or infinite.
     """
     if not isinstance(embeddings, Tensor):
         raise LabError(name, "a torch.Tensor of shape (n, D)", describe(embeddings))
@@ -58,6 +70,7 @@ def check_embeddings(name: str, embeddings: Any, *, finite: bool = True) -> Tens
         raise LabError(name, "at least one row and one column", describe(embeddings))
     if not embeddings.is_floating_point():
         raise LabError(name, "a floating dtype", describe(embeddings), "Convert with .float().")
+    check_dense(name, embeddings)
     if finite:
         check_finite(name, embeddings)
     return embeddings
@@ -172,3 +185,23 @@ def check_word(name: str, value: Any) -> str:
     if not isinstance(value, str):
         raise LabError(name, "a word", describe(value))
     return value
+
+
+def check_path(name: str, value: Any) -> Path:
+    """Return `value` as a Path if it can be the name of a file or folder, whether or not something lies there.
+
+    Raises
+    ------
+    LabError : no path (None, a number, bytes), or a name that no file can have: with a zero byte in it, or too long.
+    """
+    if not isinstance(value, (str, os.PathLike)) or not isinstance(os.fspath(value), str):
+        raise LabError(name, "a path, as text or as pathlib.Path", describe(value))
+    try:
+        os.lstat(value)
+    except ValueError as error:  # a zero byte, or letters that the system's encoding lacks
+        raise LabError(name, "a name that a file can have", describe(os.fspath(value)), f"{error}.".capitalize()) from error
+    except OSError as error:
+        if error.errno == errno.ENAMETOOLONG:
+            hint = "File systems take names of up to 255 bytes."
+            raise LabError(name, "a name that a file can have", describe(os.fspath(value)), hint) from error
+    return Path(value)

@@ -1,6 +1,7 @@
 """The shared checks: what counts as a number, and that no value breaks the message about it."""
 
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ import torch
 from labkit import AlternatingProjections, ContrastiveLoss, ResNet20V2, retrieval_metrics
 from labkit.datasets import MPerClassSampler, draw_pool
 from labkit.errors import LabError
-from labkit.validation import check_number, describe
+from labkit.validation import check_embeddings, check_number, check_path, describe
 
 LABELS = torch.arange(3).repeat_interleave(4)
 
@@ -85,3 +86,20 @@ def test_a_k_above_the_number_of_references_means_all_of_them():
     x = torch.randn(6, 2, generator=torch.Generator().manual_seed(0))
     labels = torch.tensor([0, 0, 1, 1, 2, 2])
     assert retrieval_metrics(x, labels, ks=(2**63 - 1,))[f"recall_at_{2**63 - 1}"] == 1.0
+
+
+def test_paths_are_told_before_the_system_is_asked_for_the_file(tmp_path):
+    for good in ("", ".", "no/such/file", tmp_path, str(tmp_path / "ü\n.pt"), Path("a" * 200)):
+        assert check_path("path", good) == Path(good)
+    for bad, words in ((None, "a path"), (5, "a path"), (b"x", "a path"), (["x"], "a path"), ("a\0b", "null"), ("a" * 300, "255"), ("\ud800", "encode")):
+        with pytest.raises(LabError, match=words):
+            check_path("path", bad)
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [(torch.Tensor.to_sparse, "dense"), (lambda x: x.to("meta"), "meta"), (lambda x: x.to(torch.float8_e4m3fn), "16, 32 or 64")],
+)
+def test_tensors_that_cannot_be_reckoned_with(make, words):
+    with pytest.raises(LabError, match=words):
+        check_embeddings("embeddings", make(torch.ones(3, 2)))
