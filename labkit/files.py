@@ -54,7 +54,7 @@ def write_atomically(path: str | os.PathLike[str], writer: Callable[[BinaryIO], 
     Raises
     ------
     LabError : the disk is full, read-only, or the folder cannot be made or written to; something lies at `path` that
-        is no regular file (a folder, a device, a pipe).
+        is no regular file (a folder, a device, a pipe); a name that no file can have.
 
     Examples
     --------
@@ -63,7 +63,10 @@ def write_atomically(path: str | os.PathLike[str], writer: Callable[[BinaryIO], 
     >>> write_atomically(Path(folder) / "a.txt", lambda file: file.write(b"whole")).read_bytes()
     b'whole'
     """
-    target = Path(os.path.realpath(path))
+    try:
+        target = Path(os.path.realpath(path))
+    except (TypeError, ValueError) as error:
+        raise LabError("path", "the name of a file", repr(path)[:80]) from error
     try:
         _check_replaceable(path)
         with _temporary_sibling(target) as temporary:

@@ -14,6 +14,7 @@ from labkit.datasets.in_shop import read_in_shop
 from labkit.datasets.roots import data_root
 from labkit.datasets.sop import read_sop
 from labkit.errors import LabError
+from labkit.validation import check_path
 
 READERS: dict[str, Callable[[Path], Catalogue]] = {
     "cub": read_cub,
@@ -39,10 +40,10 @@ def read_catalogue(source: str | os.PathLike[str], root: Path | None = None) -> 
     ------
     LabError : not there (the message says how to get it), or lists that cannot be read.
     """
+    path = check_path("data.source", source)
     name = os.fspath(source)
     if name in READERS:
-        return READERS[name](data_root() if root is None else Path(root))
-    path = Path(name)
+        return READERS[name](data_root() if root is None else check_path("root", root))
     if path.is_dir():
         return read_folder(path)
     if path.suffix.lower() == ".csv":

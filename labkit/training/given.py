@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 from torch import nn
@@ -9,7 +10,7 @@ from torch import nn
 from labkit.datasets import Splits
 from labkit.errors import LabError
 from labkit.training.experiment import Experiment
-from labkit.validation import describe
+from labkit.validation import check_number, describe
 
 
 def check_experiment(experiment: Any) -> Experiment:
@@ -56,3 +57,13 @@ def check_build(build: Any) -> Any:
     if build is not None and not callable(build):
         raise LabError("build", "a function of an experiment that gives a Trainer", describe(build))
     return build
+
+
+def check_wait(timeout: Any) -> float | None:
+    """Return `timeout` if it is a number of seconds >= 0 that a thread can wait, or None, which waits as long as it takes.
+
+    Raises
+    ------
+    LabError : anything else.
+    """
+    return None if timeout is None else check_number("timeout", timeout, low=0, high=threading.TIMEOUT_MAX)

@@ -15,7 +15,7 @@ from labkit.errors import LabError, during
 from labkit.threads import one_core_left
 from labkit.training.conductor import Build
 from labkit.training.experiment import Experiment
-from labkit.training.given import check_build
+from labkit.training.given import check_build, check_wait
 from labkit.training.grid_cells import Cell
 from labkit.training.grid_folder import read_about, write_about
 from labkit.training.grid_table import CellTable
@@ -105,6 +105,8 @@ class Grid(CellTable):
         first : row and column of the cell to begin with; while the thread is at work, of the one to go on with.
         """
         if first is not None:
+            if not isinstance(first, (tuple, list)) or len(first) != 2:
+                raise LabError("first", "the row and the column of a cell, (row, column)", describe(first))
             self._next = self._place(*first)
         with self._starting:
             if self.running:
@@ -129,7 +131,7 @@ class Grid(CellTable):
 
     def join(self, timeout: float | None = None) -> Self:
         """Wait until the thread is done, then raise what went wrong in the first cell that failed, if one did."""
-        self._inbox.settled(timeout)
+        self._inbox.settled(check_wait(timeout))
         for cell in self._cells:
             if cell.error is not None:
                 with during(self.words(cell)):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 import re
 from collections.abc import Mapping, Sequence
@@ -17,6 +18,8 @@ from labkit.training.recording import Recording
 from labkit.validation import describe
 
 MOST_CELLS = 400
+LONGEST_NAME = 180  # letters of a cell's file name before its digest: systems allow 255 bytes
+SMALL_WORD = re.compile(r"(?!(?:inf|nan)$)[a-z](?:[a-z0-9_.+]|-(?=[a-z0-9_.+]))*", re.ASCII)
 LABELS = {
     "projections.projection_weight": "λ",
     "projections.proxies_per_class": "K",
@@ -87,10 +90,13 @@ def axes_of(settings: Any) -> tuple[Axis, Axis]:
 
 
 def _values(setting: str, values: Any) -> tuple[Any, ...]:
-    if not isinstance(values, (Sequence, np.ndarray)) or isinstance(values, (str, bytes)) or not len(values):
+    bare = isinstance(values, (str, bytes)) or getattr(values, "ndim", 1) == 0  # len of an array without dimensions raises
+    if not isinstance(values, (Sequence, np.ndarray)) or bare or not len(values):
         raise LabError(f"settings[{setting!r}]", "a list of values", describe(values))
     plain = tuple(value.item() if isinstance(value, np.generic) else value for value in values)
     for place, value in enumerate(plain):
+        if hasattr(value, "shape"):  # arrays of any kind: two of them are neither equal nor different
+            raise LabError(f"settings[{setting!r}]", "numbers or words, one for each row or column", describe(value))
         if value in plain[:place]:
             raise LabError(f"settings[{setting!r}]", "every value once", f"{value!r} twice")
     return plain
@@ -112,8 +118,29 @@ def cells_of(experiment: Any, rows: Axis, columns: Axis) -> list[Cell]:
 
 
 def file_name(cell: Cell, rows: Axis, columns: Axis) -> str:
-    """What a cell's recording is called in the grid's folder, after its values."""
-    parts = [
-        f"{axis.setting.rpartition('.')[2]}-{axis.values[place]}" for axis, place in ((rows, cell.row), (columns, cell.column))
-    ]
-    return re.sub(r"[^\w.+-]", "_", "--".join(parts))[:180] + ".npz"
+    """What a cell's recording is called in the grid's folder, after its values.
+
+    Numbers and small words stand in it as they are. Other values, which may differ only in what a file's name cannot
+    hold, in their last letters or in upper and lower case, add a digest of both settings with their values.
+    """
+    places = ((rows, cell.row), (columns, cell.column))
+    name = re.sub(r"[^\w.+-]", "_", _words(cell, rows, columns), flags=re.ASCII)
+    if len(name) <= LONGEST_NAME and all(_stands(axis.values[place]) for axis, place in places):
+        return f"{name}.npz"
+    exact = "--".join(f"{axis.setting}-{axis.values[place]!r}" for axis, place in places)
+    return f"{name[:LONGEST_NAME]}-{hashlib.sha256(exact.encode()).hexdigest()[:12]}.npz"
+
+
+def older_name(cell: Cell, rows: Axis, columns: Axis) -> str:
+    """What labkit once called it. Two cells might have one such name: whose run it is, the experiment in it says."""
+    return re.sub(r"[^\w.+-]", "_", _words(cell, rows, columns))[:LONGEST_NAME] + ".npz"
+
+
+def _words(cell: Cell, rows: Axis, columns: Axis) -> str:
+    places = ((rows, cell.row), (columns, cell.column))
+    return "--".join(f"{axis.setting.rpartition('.')[2]}-{axis.values[place]}" for axis, place in places)
+
+
+def _stands(value: Any) -> bool:
+    """Whether no other value looks like this one in a file's name."""
+    return isinstance(value, (int, float)) or (isinstance(value, str) and bool(SMALL_WORD.fullmatch(value)))

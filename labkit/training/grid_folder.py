@@ -9,7 +9,7 @@ from typing import Any
 from labkit.errors import LabError
 from labkit.files import write_atomically
 from labkit.training.experiment import Experiment
-from labkit.training.grid_cells import Axis, Cell, file_name
+from labkit.training.grid_cells import Axis, Cell, file_name, older_name
 from labkit.training.recording import Recording
 
 ABOUT = "grid.json"
@@ -42,18 +42,18 @@ def read_about(folder: Path) -> tuple[Experiment, dict[str, Any]]:
         return Experiment.from_dict(about["experiment"]), {setting: values for setting, values in about["settings"]}
     except LabError:
         raise
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise LabError(str(page), "the settings of a grid as labkit writes them", repr(error)[:200]) from error
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+        raise LabError(str(page), "the settings of a grid as labkit writes them", f"{type(error).__name__}: {error}"[:200]) from error
 
 
 def recorded(folder: Path, cell: Cell, axes: tuple[Axis, Axis]) -> Recording | None:
     """The finished run of a cell, if the folder has it: one of an equal experiment. A file that is none counts as absent."""
-    path = folder / file_name(cell, *axes)
-    if not path.is_file():
-        return None
-    try:
-        recording = Recording.load(path)
-        same = Experiment.from_dict(recording.experiment) == cell.experiment
-    except LabError:
-        return None
-    return recording if same and recording.final else None
+    for name in dict.fromkeys((file_name(cell, *axes), older_name(cell, *axes))):
+        try:
+            recording = Recording.load(folder / name)
+            same = Experiment.from_dict(recording.experiment) == cell.experiment
+        except LabError:
+            continue
+        if same and recording.final:
+            return recording
+    return None

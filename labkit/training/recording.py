@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from labkit.errors import LabError
 from labkit.files import write_atomically
-from labkit.training.recording_parts import check_parts
-from labkit.validation import describe
+from labkit.training.recording_parts import check_parts, native
+from labkit.validation import check_path, describe
 
 FORMAT = 1
 Array = NDArray[Any]
@@ -151,25 +151,30 @@ class Recording:
 
         Raises
         ------
-        LabError : no such file, not a recording, truncated or corrupt, or written by a newer labkit.
+        LabError : no path, no such file, not a recording, truncated or corrupt, or written by a newer labkit.
         """
-        where = Path(path)
+        where = check_path("path", path)
         if where.is_dir():
             where = where / "recording.npz"
         if not where.is_file():
             raise LabError(str(path), "a recording (.npz) or the folder of a run", "nothing there")
         try:
             with np.load(where, allow_pickle=False) as file:
-                arrays = {name: file[name] for name in file.files}
-            meta = json.loads(arrays.pop("meta").tobytes())
+                arrays = {name: native(file[name]) for name in file.files}
+            text = arrays.pop("meta")
+            if text.dtype != np.uint8 or text.ndim != 1:
+                raise ValueError(f"meta with shape {text.shape} and dtype {text.dtype}")
+            meta = json.loads(text.tobytes())
         except Exception as error:  # numpy's and zip's readers raise whatever the damaged bytes lead them to
             hint = "Copy it again, or record the run again."
             raise LabError(str(path), "a whole recording as labkit writes it", f"a damaged file ({error})", hint) from error
         found = meta.get("format") if isinstance(meta, dict) else type(meta).__name__
-        if not isinstance(found, int) or found > FORMAT:
-            raise LabError(str(path), f"recording format {FORMAT} or older", f"format {found}", "Update labkit.")
+        if type(found) is not int or not 1 <= found <= FORMAT:
+            hint = "Update labkit." if type(found) is int and found > FORMAT else ""
+            raise LabError(str(path), f"recording format {FORMAT} or older, from 1 on", f"format {found!r}"[:60], hint)
         try:
-            recording = cls._from_parts(arrays, meta)
+            with np.errstate(over="ignore", invalid="ignore"):  # what has become infinite is refused below
+                recording = cls._from_parts(arrays, meta)
             check_parts(recording)
         except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
             raise LabError(str(path), "every part of a recording", f"a missing or odd part ({error})") from error
@@ -177,6 +182,8 @@ class Recording:
 
     @classmethod
     def _from_parts(cls, arrays: Mapping[str, Array], meta: Mapping[str, Any]) -> Recording:
+        if arrays["embeddings"].dtype.kind not in "fiu":  # a complex number would lose its half below
+            raise ValueError(f"embeddings of dtype {arrays['embeddings'].dtype}")
         problems = []
         for plain in meta["problems"]:
             parts = {

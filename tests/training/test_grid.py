@@ -291,6 +291,10 @@ def test_an_interrupted_run_keeps_what_is_done(build):
         ({"projections.lambda": [0.0], PROXIES: [1]}, "setting"),
         ({LAMBDA: [math.nan], PROXIES: [1]}, "finite"),
         ({LAMBDA: [None], PROXIES: [1]}, "projection_weight"),
+        ({LAMBDA: np.zeros((2, 2)), PROXIES: [1]}, "numbers or words"),
+        ({LAMBDA: [np.zeros(2), np.ones(2)], PROXIES: [1]}, "numbers or words"),
+        ({LAMBDA: [torch.ones(2), torch.ones(2)], PROXIES: [1]}, "numbers or words"),
+        ({LAMBDA: np.array(0.5), PROXIES: [1]}, "a list of values"),
     ],
 )
 def test_what_is_refused(settings, match):
@@ -309,6 +313,12 @@ def test_what_else_is_refused(build):
         grid.cell(2, 0)
     with pytest.raises(LabError, match="timeout"):
         grid.stop(-1)
+    for timeout in (-1, "x", math.nan):
+        with pytest.raises(LabError, match="timeout"):
+            grid.join(timeout)
+    for first in (5, "01", (0,), (0, 0, 0)):
+        with pytest.raises(LabError, match="first: expected the row and the column"):
+            grid.start(first)
     grid.start()
     with pytest.raises(LabError, match="Use join"):
         grid.run()
@@ -319,3 +329,31 @@ def test_axes_are_told_in_words():
     rows, columns = axes_of({LAMBDA: [0.0, 2e-4, 100.0], "projections.pool_size": [4, 8]})
     assert (rows.label, rows.words()) == ("λ", ("0", "0.0002", "100"))
     assert (columns.label, columns.words()) == ("pool size", ("4", "8"))
+
+
+def test_values_that_look_alike_in_a_file_s_name_keep_a_run_each(build, tmp_path):
+    """Slashes and colons become _ there, names are cut, and some disks take A for a."""
+    long = "long-" * 60
+    names = ["a/b", "a_b", "a:b", "A", "a", long + "1", long + "2", "ä" * 200, "a--seed-0", "inf"]
+    grid = Grid(tiny(steps=1, evaluate_every=1), {"name": names, "seed": [0]}, build=build, folder=tmp_path).run()
+    files = sorted(path.name for path in tmp_path.glob("*.npz"))
+    assert len({name.lower() for name in files}) == len(names) and max(len(name.encode()) for name in files) < 220
+    assert "name-a_b--seed-0.npz" in files and any(name.startswith("name-a_b--seed-0-") for name in files)
+    again = Grid.load(tmp_path)
+    assert [cell.done for cell in again.cells] == [True] * len(names)
+    assert [cell.recording.experiment["name"] for cell in again.cells] == names
+    np.testing.assert_array_equal(again.figures(), grid.figures())
+
+
+def test_a_run_under_the_name_that_labkit_once_gave_it_is_found(build, tmp_path):
+    """Then only the experiment inside says which of the cells that shared the name it is."""
+    Grid(tiny(steps=1, evaluate_every=1), {"name": ["a/b", "a_b"], "seed": [0]}, build=build, folder=tmp_path).run()
+    mine = next(tmp_path.glob("name-a_b--seed-0-*.npz"))
+    mine.rename(tmp_path / "name-a_b--seed-0.npz")
+    assert [cell.done for cell in Grid.load(tmp_path).cells] == [True, False]
+
+
+def test_a_page_of_settings_that_is_nested_too_deep(tmp_path):
+    (tmp_path / "grid.json").write_text("[" * 100_000)
+    with pytest.raises(LabError, match=r"grid\.json: expected the settings of a grid"):
+        Grid.load(tmp_path)

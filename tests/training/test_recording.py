@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pickle
 
@@ -179,3 +180,82 @@ def test_numbers_of_numpy_are_written_as_numbers(tmp_path):
     recording.events = [{"what": object()}]
     with pytest.raises(LabError, match="numbers, words and lists"):
         recording.save(tmp_path / "r.npz")
+
+
+def rewritten(path, change):
+    """The recording at `path` with its arrays and its words as `change(arrays, meta)` leaves them."""
+    with np.load(path) as file:
+        arrays = dict(file)
+    meta = json.loads(arrays["meta"].tobytes())
+    change(arrays, meta)
+    words = np.frombuffer(json.dumps(meta).encode(), dtype=np.uint8)
+    np.savez(path, **{**arrays, "meta": words if arrays["meta"].ndim == 1 else words[None]})
+
+
+def put(name, value):
+    return lambda arrays, meta: arrays.__setitem__(name, value)
+
+
+def say(name, value):
+    return lambda arrays, meta: meta.__setitem__(name, value)
+
+
+def tell(name, value, place=0):
+    return lambda arrays, meta: meta["problems"][place].__setitem__(name, value)
+
+
+IMPOSSIBLE = {
+    "steps before 0": (put("steps", np.array([-5, 0, 5, 10])), "steps that are no whole numbers in order"),
+    "steps that go back": (put("steps", np.array([15, 10, 5, 0])), "steps that are no whole numbers in order"),
+    "steps that stand still": (put("steps", np.zeros(T, int)), "steps that are all 0"),
+    "more steps than floats count": (put("steps", np.array([0, 5, 10, 2**62])), "steps that are no whole"),
+    "steps beyond 63 bits": (put("steps", np.arange(T).astype(np.uint64) + 2**63), "steps that are no whole"),
+    "evaluations at no step": (put("metric_step", np.full(2, np.nan)), "metric step that are no whole"),
+    "evaluations that go back": (put("metric_step", np.array([15.0, 5.0])), "metric step that are no whole"),
+    "half a problem": (put("metric_problem", np.array([0.0, 0.5])), "metric problem that are no whole"),
+    "pictures of no size": (put("thumbnails", np.zeros((N, 0, 0), np.uint8)), "thumbnails with shape"),
+    "pictures of words": (put("thumbnails", np.zeros((N, 4, 4), np.uint16)), "thumbnails with shape .* uint16"),
+    "complex embeddings": (put("embeddings", np.ones((T, N, D), complex)), "embeddings of dtype complex"),
+    "a class without a name": (say("class_names", ["a"]), "labels 0 … 2 with 1 class names"),
+    "a figure beyond floats": (say("final", {"map_at_r": 10**400}), "map_at_r is a number of 1329 bits"),
+    "format -5": (say("format", -5), "format -5"),
+    "format 0": (say("format", 0), "format 0"),
+    "format true": (say("format", True), "format True"),
+    "a score in words": (tell("best_map_at_r", "x"), "problem 0 with best MAP@R 'x'"),
+    "no score": (tell("best_map_at_r", None), "problem 0 with best MAP@R None"),
+    "a problem that ends never": (tell("end", 10**30), "problem 0 with steps 0, 5, a number of 100 bits of 15"),
+    "a problem that began before": (tell("start", -5), "problem 0 with steps -5"),
+    "a problem best before it began": (tell("best_step", 5, place=1), "problem 1 with steps 10, 5, 15"),
+    "two problems of one number": (tell("index", 0, place=1), "problem 0 where number 1 belongs"),
+    "words in rows": (put("meta", np.zeros((1, 1), np.uint8)), "a damaged file"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", IMPOSSIBLE)
+def test_what_no_run_can_have_recorded_is_named(tmp_path, name):
+    change, message = IMPOSSIBLE[name]
+    path = example().save(tmp_path / "r.npz")
+    rewritten(path, change)
+    with pytest.raises(LabError, match=message) as caught:
+        Recording.load(path)
+    assert len(str(caught.value)) < 400
+
+
+def test_numbers_of_a_machine_with_the_other_byte_order_are_read(tmp_path):
+    path, kept = example().save(tmp_path / "r.npz"), example()
+    swapped = ("steps", "labels", "embeddings", "proxies", "metric_map_at_r", "problem_0_proxies")
+    rewritten(path, lambda arrays, meta: arrays.update({n: arrays[n].astype(arrays[n].dtype.newbyteorder("S")) for n in swapped}))
+    loaded = Recording.load(path)
+    for name in ("steps", "labels", "embeddings", "proxies"):
+        assert getattr(loaded, name).dtype.isnative
+        np.testing.assert_array_equal(getattr(loaded, name), getattr(kept, name))
+    assert loaded.metrics["map_at_r"].dtype.isnative and loaded.problems[0].proxies.dtype.isnative
+
+
+@pytest.mark.parametrize("path", [None, 5, "a\0b", "a" * 300, "", b"\0"])
+def test_what_is_no_path(path):
+    with pytest.raises(LabError):
+        Recording.load(path)
+    if path != "":
+        with pytest.raises(LabError):
+            example().save(path)
