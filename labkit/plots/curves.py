@@ -11,6 +11,7 @@ from plotly.subplots import make_subplots
 
 from labkit.errors import LabError
 from labkit.plots import findings
+from labkit.plots.log_ticks import log_ticks
 from labkit.plots.palette import FAINT, plain, present, run_line, translucent
 from labkit.plots.reading import Floats, RecordingLike, Runs, check_pixels, float_array, named_runs, series
 from labkit.validation import check_number, describe
@@ -105,7 +106,8 @@ def mean_curve(classes: list[Floats]) -> Floats:
 def metric_strips(recordings: RecordingLike | Runs, *, title: str | None = None, width: int = 860) -> Any:
     """Small panels over the training steps: MAP@R, 95 % cover, proxy spread, inter-class distance, loss.
 
-    Cover and spread have logarithmic axes. MAP@R's is logarithmic in what is missing to 1, so that .98 and .99 are told
+    The title of one run tells where it began and where its chosen model stands, of several who is ahead at the end. Cover
+    and spread have logarithmic axes. MAP@R's is logarithmic in what is missing to 1, so that .98 and .99 are told
     apart as clearly as .8 and .9.
 
     Dotted vertical lines: a proxy problem ends there, in its run's colour. Triangles at the top: something was changed
@@ -138,11 +140,11 @@ def metric_strips(recordings: RecordingLike | Runs, *, title: str | None = None,
             scores = np.concatenate([series(recording, key)[1] for recording in runs.values()])
             fig.update_yaxes(**towards_one(scores), row=row, col=1)
         if logarithmic:
-            fig.update_yaxes(exponentformat="power", tickfont_size=11, dtick=_tick(runs, key, 4), row=row, col=1)
+            fig.update_yaxes(**log_ticks(_positive(runs, key), 4), row=row, col=1)
     boundaries = _boundaries(fig, runs)
     _event_marks(fig, runs)
     several = findings.compare(runs)
-    head = next((s for s in several if s.startswith("At step")), "") or findings.headline_of(next(iter(runs.values())))
+    head = next((s for s in several if s.startswith("At step")), "") or findings.until_chosen(next(iter(runs.values())))
     fig.update_xaxes(title_text="step", row=len(strips), col=1)
     note = "dotted lines: a proxy problem ends" if boundaries else ""
     present(fig, title if title is not None else head, note, width=width, height=130 * len(strips) + 60, above=35)
@@ -166,8 +168,7 @@ def proxy_spread_over_time(recordings: RecordingLike | Runs, *, title: str | Non
     present(fig, title if title is not None else findings.collapses(runs), note, width=width, height=360, above=35)
     fig.update_layout(legend={"orientation": "h", "y": 1.0, "yanchor": "bottom", "x": 0})
     fig.update_xaxes(title_text="step")
-    fig.update_yaxes(type="log", exponentformat="power", tickfont_size=11, title_text="proxy spread (distance)")
-    fig.update_yaxes(dtick=_tick(runs, "proxy_spread", 12))
+    fig.update_yaxes(**log_ticks(_positive(runs, "proxy_spread"), 12), title_text="proxy spread (distance)")
     return fig
 
 
@@ -208,11 +209,10 @@ def towards_one(scores: Any) -> dict[str, Any]:
     return {"type": "log", "autorange": "reversed", "tickvals": ticks, "ticktext": [f"{score:g}" for score in labels]}
 
 
-def _tick(runs: Runs, key: str, most: int) -> str | int:
-    """Ticks of a logarithmic axis: at every 2 and 5 where it spans little, else at about `most` whole decades."""
-    values = np.concatenate([series(r, key)[1] for r in runs.values()])
-    decades = float(np.log10(max(values.max(), SMALLEST) / max(values.min(), SMALLEST))) if len(values) else 0.0
-    return "D2" if decades < 1.5 else max(1, round(decades / most))
+def _positive(runs: Runs, key: str) -> Floats:
+    """What all runs have of a metric, as a logarithmic axis draws it."""
+    values: Floats = np.maximum(np.concatenate([series(r, key)[1] for r in runs.values()]), SMALLEST)
+    return values
 
 
 def _boundaries(fig: Any, runs: Runs) -> int:

@@ -160,12 +160,26 @@ def headline_of(recording: RecordingLike, since: int | None = None) -> str:
     if moments.end is None:
         return "Not evaluated yet"
     start, origin = _origin(moments, since)
+    return _then_and_now(recording, start, moments.end, f"({origin} → step {moments.end:,})")
+
+
+def until_chosen(recording: RecordingLike) -> str:
+    """The same from the first evaluation to the model that was chosen, or to the last evaluation where none is yet."""
+    moments = Moments.of(recording)
+    if moments.end is None or moments.begin is None:
+        return "Not evaluated yet"
+    chosen = float(recording.final.get("chosen_step", math.nan))
+    until, where = (int(chosen), "chosen step") if math.isfinite(chosen) else (moments.end, "step")
+    return _then_and_now(recording, moments.begin, until, f"(start → {where} {until:,})", "Held-out ")
+
+
+def _then_and_now(recording: RecordingLike, start: int, end: int, span: str, whose: str = "") -> str:
     parts = []
-    for key, what in (("map_at_r", "MAP@R"), ("covering_q95", "95 % cover")):
-        before, after = value_at(recording, key, start), value_at(recording, key, moments.end)
+    for key, what in (("map_at_r", f"{whose}MAP@R"), ("covering_q95", "95 % cover")):
+        before, after = value_at(recording, key, start), value_at(recording, key, end)
         if math.isfinite(before) and math.isfinite(after):
             parts.append(f"{what} {number(before)} → {number(after)}")
-    return f"{', '.join(parts)} ({origin} → step {moments.end:,})" if parts else "Not evaluated yet"
+    return f"{', '.join(parts)} {span}" if parts else "Not evaluated yet"
 
 
 def compare(runs: Runs) -> list[str]:

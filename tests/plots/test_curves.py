@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -12,6 +14,7 @@ import torch
 from labkit.errors import LabError
 from labkit.metrics import covering_curve
 from labkit.plots import covering_curves, metric_strips, proxy_spread_over_time
+from labkit.plots.log_ticks import log_ticks
 from labkit.training.recording import Recording
 
 
@@ -103,10 +106,41 @@ def test_proxies_that_coincide_still_show_on_the_logarithmic_axis(ccp: Recording
     assert fig.data[0].y[-1] == 1e-9
 
 
-def test_a_short_logarithmic_axis_has_more_ticks_than_decades(ccp: Recording) -> None:
-    assert proxy_spread_over_time(ccp).layout.yaxis.dtick == 1
-    narrow = replace(ccp, metrics=ccp.metrics | {"proxy_spread": np.linspace(0.4, 0.1, 17)})
-    assert proxy_spread_over_time(narrow).layout.yaxis.dtick == "D2"
+@pytest.mark.parametrize("most", [2, 4, 12])
+@pytest.mark.parametrize("span", [(0.627, 0.793), (0.3, 0.9), (2e-5, 0.4), (0.95, 1.05), (1e-9, 1.0), (0.99, 1.01), (4.0, 3e6)])
+def test_a_logarithmic_axis_has_two_labels_or_more_among_its_values_written_in_full(span: tuple[float, float], most: int) -> None:
+    axis = log_ticks(np.array(span), most)
+    among = [tick for tick in axis["tickvals"] if span[0] <= tick <= span[1]]
+    assert 2 <= len(among) <= max(8, most) and axis["tickvals"] == sorted(set(axis["tickvals"]))
+    for tick, text in zip(axis["tickvals"], axis["ticktext"], strict=True):
+        said = re.sub(r"(?:^|·)10<sup>(.*)</sup>$", lambda power: f"e{power[1]}", text).replace("−", "-")
+        assert float(said if not said.startswith("e") else f"1{said}") == pytest.approx(tick)
+
+
+def test_one_value_alone_has_labels_around_it_and_none_leave_it_to_plotly() -> None:
+    around = [tick for tick in log_ticks(np.array([0.3, 0.3]))["tickvals"] if 0.03 <= tick <= 3]
+    assert around == [0.1, 1.0]
+    assert "tickvals" not in log_ticks(np.zeros(0))
+
+
+def test_the_strips_of_narrow_metrics_are_labelled(ccp: Recording, single: Recording) -> None:
+    narrow = replace(ccp, metrics=ccp.metrics | {"covering_q95": np.linspace(0.793, 0.627, 17)})
+    axis = metric_strips(narrow).layout.yaxis2
+    assert {"0.65", "0.7", "0.75"} <= set(axis.ticktext)
+    both = metric_strips({"a": narrow, "b": replace(single, metrics=single.metrics | {"covering_q95": np.linspace(7, 6, 17)})})
+    assert {"1", "2", "5"} <= set(both.layout.yaxis2.ticktext)
+    wide = proxy_spread_over_time(ccp).layout.yaxis
+    assert {math.log10(tick) % 1 for tick in wide.tickvals} == {0}
+
+
+def test_one_run_is_told_from_its_start_to_the_model_that_was_chosen(ccp: Recording) -> None:
+    ends = {"map_at_r": np.linspace(0.5, 0.66, 17), "covering_q95": np.linspace(1.0, 0.2, 17)}
+    chosen = replace(ccp, metrics=ccp.metrics | ends, final={"chosen_step": 1400.0})
+    title = metric_strips(chosen).layout.meta["title"]
+    assert title == "Held-out MAP@R 0.500 → 0.640, 95 % cover 1.000 → 0.300 (start → chosen step 1,400)"
+    running = metric_strips(replace(chosen, final={})).layout.meta["title"]
+    assert running == "Held-out MAP@R 0.500 → 0.660, 95 % cover 1.000 → 0.200 (start → step 1,600)"
+    assert metric_strips(chosen, title="mine").layout.meta["title"] == "mine"
 
 
 def test_evaluations_without_a_value_are_left_out(ccp: Recording) -> None:
