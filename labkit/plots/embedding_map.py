@@ -70,6 +70,8 @@ def embedding_map(
 ) -> Any:
     """Draw samples, proxies and the proxies to come, as the CCP paper's MNIST figure does.
 
+    At most 500 samples without any proxies get a filled shape for each class instead of the paper's small marks.
+
     Parameters
     ----------
     embeddings : (n, D), after the loss's normalisation; D > 2 is drawn in its two first principal components and says
@@ -120,13 +122,17 @@ def embedding_map(
         notes.append(note)
         rims = [abs(v) for trace in traces for v in (*trace.x, *trace.y) if v is not None]
         extent = max(extent, 1.02 * max(rims))
-    fig.add_traces(marks.sample_traces(xy[kept], y[kept], classes, names, pictures))
+    shapes = own is None and following is None and len(kept) <= marks.FEW
+    fig.add_traces(marks.sample_traces(xy[kept], y[kept], classes, names, pictures, shapes=shapes))
     if own is not None:
         fig.add_trace(marks.proxy_trace(own_xy, names))
     if following is not None:
         fig.add_trace(marks.proxy_trace(following_xy, names, following=True))
-    fig.add_trace(marks.number_trace(marks.number_positions(xy, y, classes, marks.NUMBER_GAP * extent), names))
-    marks.square_axes(fig, extent, plane)
+    gap = marks.NUMBER_GAP * (1 if max(map(len, names)) <= marks.WORD else 2.2)  # words are wider than numbers
+    places = marks.number_positions(xy, y, classes, gap * extent)
+    fig.add_trace(marks.number_trace(places, names))
+    legend = 45 + 7 * max(map(len, names))  # pixels that it takes from the picture
+    marks.square_axes(fig, marks.room_for_names(extent, places, names, max(size / 2, size + 50 - legend)), plane)
     head = title if title is not None else _finding(x, y, own, classes)
     present(fig, head, "; ".join(notes), width=size + 130, height=size)
     fig.update_layout(legend={"title": {"text": "class (click to hide)"}, "tracegroupgap": 0})

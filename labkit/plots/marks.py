@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from labkit.plots.palette import (
     FAINT,
     INK,
     NEXT_PROXY_SYMBOL,
+    PAPER,
     PROXY_SYMBOL,
     SAMPLE_SYMBOL,
     class_color,
@@ -23,6 +25,11 @@ from labkit.plots.reading import Floats, Ints
 MANY = 5000  # from so many samples on, drawing is left to WebGL
 NUMBER_GAP = 0.08  # between a class's outer edge and its number, in half widths of the picture
 MOST_NAMED = 20  # classes that a map writes the names of
+WORD, WORDY = 3, 13  # a name of more characters than WORD is written in letters of WORDY pixels, in lines of so many
+FEW = 500  # so many samples, with no proxies among them, are told apart by one filled shape for each class
+SHAPES = (
+    "circle", "diamond", "triangle-up", "cross", "star", "triangle-down", "pentagon", "x", "hexagon", "star-diamond"
+)  # fmt: skip
 
 
 def short(points: Floats) -> Any:
@@ -39,8 +46,12 @@ def sample_traces(
     *,
     size: float = 6,
     legend: bool = True,
+    shapes: bool = False,
 ) -> list[Any]:
-    """One trace per class of three-armed marks for (n, 2) points; `customdata` holds each sample's row."""
+    """One trace per class of three-armed marks for (n, 2) points; `customdata` holds each sample's row.
+
+    shapes : a filled shape of its own for each class instead, half as large again.
+    """
     kind = go.Scattergl if len(xy) > MANY else go.Scatter
     traces = []
     for index, (c, name) in enumerate(zip(classes, names, strict=True)):
@@ -56,10 +67,11 @@ def sample_traces(
                 legendgroup=name,
                 showlegend=legend,
                 marker={
-                    "symbol": SAMPLE_SYMBOL,
-                    "size": size,
+                    # Beyond the tenth class colours begin again, with other shapes.
+                    "symbol": SHAPES[(index + index // len(SHAPES)) % len(SHAPES)] if shapes else SAMPLE_SYMBOL,
+                    "size": 1.5 * size if shapes else size,
                     "color": class_color(index),
-                    "line": {"width": 1, "color": class_color(index)},
+                    "line": {"width": 0.5 if shapes else 1, "color": PAPER if shapes else class_color(index)},
                 },
                 opacity=0.75,
                 customdata=rows.astype(np.int32),
@@ -88,11 +100,12 @@ def number_trace(positions: Floats, names: list[str], *, size: int = 18) -> Any:
     More than 20 names would hide the samples: then pointing at a mark tells its class, and nothing is written.
     """
     shown = names if len(names) <= MOST_NAMED else [""] * len(names)
+    size, lines = _fitted(shown, size)
     return go.Scatter(
         x=short(positions[:, 0]),
         y=short(positions[:, 1]),
         mode="text",
-        text=[f"<b>{plain(name)}</b>" for name in shown],
+        text=["<br>".join(f"<b>{plain(line)}</b>" for line in name) for name in lines],
         textfont={
             "size": size,
             "color": [class_color(i) for i in range(len(names))],
@@ -101,6 +114,25 @@ def number_trace(positions: Floats, names: list[str], *, size: int = 18) -> Any:
         showlegend=False,
         hoverinfo="skip",
     )
+
+
+def _fitted(names: list[str], size: int) -> tuple[int, list[list[str]]]:
+    """The size of letters for these names, and each name in lines, broken at spaces and underscores."""
+    if max(map(len, names), default=0) <= WORD:
+        return size, [[name] for name in names]
+    return min(size, WORDY), [textwrap.wrap(name.replace("_", " "), WORDY, break_long_words=False) or [""] for name in names]
+
+
+def room_for_names(extent: float, positions: Floats, names: list[str], pixels: float, *, size: int = 18) -> float:
+    """`extent`, or as much more as keeps the names of `number_trace` at (C, 2) `positions` inside a square of `pixels`."""
+    if len(names) > MOST_NAMED:
+        return extent
+    size, lines = _fitted(names, size)
+    longest = [max(map(len, name)) for name in lines]
+    # A bold letter is about 0.62 of its height wide; a name of half the picture's width is as much room as can be made.
+    shares = [(min(0.5, 0.62 * size * n / pixels), min(0.5, 1.3 * size * len(of) / pixels)) for n, of in zip(longest, lines)]
+    needed = np.abs(positions) / (1 - np.array(shares))
+    return max(extent, float(needed.max(initial=0)))
 
 
 def proxy_trace(

@@ -61,25 +61,34 @@ def framed(image: NDArray[np.uint8] | None, caption: str, right: bool | None, *,
         True: (RIGHT, "solid", "✓ "), False: (WRONG, "dashed", "✗ "), None: ("#8A8A8A", "solid", ""),
     }[right]  # fmt: skip
     spoken = {True: "right, ", False: "wrong, ", None: ""}[right]
-    words = html.escape(legible(caption))
+    words = html.escape(legible(caption)).replace("_", "_<wbr>")  # names of files and folders have no other place to break
     return (
-        f'<figure style="margin:2px;display:inline-block;vertical-align:top;text-align:center;width:{size + 16}px;font-size:12px;line-height:1.3;color:#222">'
+        f'<figure style="margin:2px;display:inline-block;vertical-align:top;text-align:center;width:{size + 16}px;font-size:12px;line-height:1.3;overflow-wrap:anywhere;color:#222">'
         f'<div style="display:inline-block;border:3px {line} {color};padding:1px">{picture_tag(image, spoken + caption, size=size)}</div>'
         f'<figcaption><b style="color:{color}">{mark}</b>{words}</figcaption></figure>'
     )
 
 
 def neighbour_gallery(
-    row: int, neighbours: Ints, distances: Floats, labels: Ints, names: Sequence[str], images: NDArray[np.uint8] | None
+    row: int,
+    neighbours: Ints,
+    distances: Floats,
+    labels: Ints,
+    names: Sequence[str],
+    images: NDArray[np.uint8] | None,
+    *,
+    asked: str = "",
 ) -> str:
     """A sample and its neighbours in order of distance, right ones (of its class) told from wrong ones.
 
-    names : of each class, by label index. images : (n, h, w) or (n, h, w, 3), or None.
+    names : of each class, by label index. images : (n, h, w) or (n, h, w, 3), or None. asked : what was asked for, such as
+        a file's name, where the sample's number means nothing.
     """
     picture = [None if images is None else images[i] for i in (row, *neighbours)]
     own = names[labels[row]]
     right = labels[neighbours] == labels[row]
-    head = f"<b>Sample {row}, class {html.escape(legible(own))}</b>: {right.sum()} of its {len(neighbours)} nearest are right"
+    what = html.escape(legible(f"Asked for: {asked}, class {own}" if asked else f"Sample {row}, class {own}"))
+    head = f"<b>{what}</b>: {right.sum()} of its {len(neighbours)} nearest are right"
     tiles = [framed(picture[0], f"class {own}", None, size=84)]
     for i, distance, good, image in zip(neighbours, distances, right, picture[1:], strict=True):
         tiles.append(framed(image, f"{names[labels[i]]} · {number(distance)}", bool(good)))

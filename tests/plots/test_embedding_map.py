@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -174,3 +175,38 @@ def test_a_class_name_that_no_file_can_hold_is_shown_with_a_replacement(scene: d
     fig = embedding_map(**scene, class_names=["a\ud800", "\ud83d\ude00", "c"], title="half \udc00")
     assert {"a\ufffd", "\U0001f600", "c"} <= set(by_name(fig)) and "half \ufffd" in fig.layout.title.text
     fig.to_html().encode()
+
+
+NAMES = ["Black_footed_Albatross", "Horned_Lark", "Parakeet Auklet"]
+
+
+@pytest.mark.parametrize("names", [NAMES, ["digit 7", "digit 8", "digit 9"]])
+def test_names_of_classes_are_whole_inside_the_picture(scene: dict[str, Any], names: list[str]) -> None:
+    x = np.hstack([2 * scene["embeddings"], 0.01 * scene["embeddings"]])
+    fig = embedding_map(x, scene["labels"], class_names=names)
+    written = next(trace for trace in fig.data if trace.mode == "text")
+    half = fig.layout.xaxis.range[1]
+    across = 640 + 50 - 45 - 7 * max(map(len, names))
+    for at, up, text in zip(written.x, written.y, written.text, strict=True):
+        lines = re.sub("</?b>", "", text).split("<br>")
+        assert " ".join(lines) in [name.replace("_", " ") for name in names] and all(len(line) <= 13 for line in lines)
+        room = 0.62 * written.textfont.size * max(map(len, lines)) / across * half
+        assert abs(at) + room <= half * 1.001 and abs(up) + 0.65 * written.textfont.size * len(lines) / across * half <= half * 1.001
+
+
+def test_numbers_of_classes_leave_the_picture_as_it_was(scene: dict[str, Any]) -> None:
+    fig = embedding_map(**scene)
+    assert fig.layout.xaxis.range == (-1.2, 1.2)
+    written = next(trace for trace in fig.data if trace.mode == "text")
+    assert written.textfont.size == 18 and written.text == ("<b>0</b>", "<b>1</b>", "<b>2</b>")
+
+
+def test_few_samples_have_a_shape_for_each_class_and_many_or_those_with_proxies_the_paper_s_mark() -> None:
+    rng = np.random.default_rng(0)
+    x, labels = rng.normal(size=(120, 2)), np.arange(120) % 12
+    few = [trace.marker for trace in embedding_map(x, labels).data if trace.mode == "markers"]
+    assert len({marker.symbol for marker in few[:10]}) == 10
+    assert len({(marker.symbol, marker.color) for marker in few}) == 12
+    with_proxies = embedding_map(x, labels, proxies=rng.normal(size=(12, 2, 2))).data[0].marker
+    many = embedding_map(np.tile(x, (5, 1)), np.tile(labels, 5)).data[0].marker
+    assert with_proxies.symbol == many.symbol == "y-down-open"

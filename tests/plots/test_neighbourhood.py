@@ -88,6 +88,14 @@ def test_a_user_s_words_have_no_power():
     assert "<i>" not in gallery and "&lt;i&gt;" in gallery
 
 
+def test_a_long_name_can_be_broken_and_what_was_asked_for_is_named():
+    names = ["Black_footed_Albatross", "ok"]
+    gallery = neighbour_gallery(0, np.array([1]), np.array([0.5]), np.array([0, 1]), names, None, asked="a_b/<1>.png")
+    assert "class Black_<wbr>footed_<wbr>Albatross" in gallery and "overflow-wrap:anywhere" in gallery
+    assert "<b>Asked for: a_b/&lt;1&gt;.png, class Black_footed_Albatross</b>" in gallery and "Sample 0" not in gallery
+    assert "<b>Sample 0, class ok</b>" in neighbour_gallery(0, np.array([0]), np.array([0.5]), np.array([1]), names, None)
+
+
 def test_galleries_count_what_they_show():
     x, y = cloud()
     found, distances = nearest_to(x, 4, 6)
