@@ -200,7 +200,8 @@ def _groups(
     if protocol == "mlrc":
         classes = np.array(_ids(catalogue, learning & usable))
         if len(classes) < folds:
-            raise LabError("folds", f"at most the {len(classes)} training classes that there are", folds)
+            hint = f"Set photos.folds; where half of the classes are for tests, {folds} folds need {2 * folds} classes."
+            raise LabError("folds", f"at most the {len(classes)} training classes that there are", folds, hint)
         number = dict(zip(classes.tolist(), fold_of_classes(classes, folds, catalogue.numbering).tolist()))
         used = {(fold + 1 + i) % folds for i in range(folds - 1 if train_folds is None else train_folds)}
         for row in np.flatnonzero(learning & usable):

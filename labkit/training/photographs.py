@@ -52,10 +52,14 @@ def start_from_pca(model: nn.Module, splits: Splits, device: torch.device) -> fl
     ------
     LabError : a network without one linear head over a backbone, or fewer pictures than dimensions.
     """
+    if not isinstance(model, PhotoNet | FrozenNet):
+        raise LabError("network.head", "'random' for a network of several levels or for digits", "'pca'")
+    pictures, size = min(len(splits.train), PCA_PICTURES), model.head.out_features
+    if pictures <= size:
+        expected = f"fewer dimensions than the {pictures:,} training pictures, whose principal components network.head=pca takes"
+        raise LabError("network.embedding_size", expected, size, f"Set it to {pictures - 1:,} at most, or network.head=random.")
     if isinstance(model, FrozenNet):
         return head_from_pca(model.head, splits.train.images.flatten(1))
-    if not isinstance(model, PhotoNet):
-        raise LabError("network.head", "'random' for a network of several levels or for digits", "'pca'")
     train = splits.train
     part = train if len(train) <= PCA_PICTURES else train.subset(stratified_split(train.labels, PCA_PICTURES)[1])
     return head_from_pca(model.head, features_of(model.backbone, part, device))

@@ -200,7 +200,7 @@ def test_classes_with_one_picture_or_none(load, folder):
 
 @pytest.mark.parametrize(
     ("options", "words"),
-    [({"protocol": "mlcr"}, "mlrc"), ({"fold": 4}, "fold"), ({"folds": 1}, "folds"), ({"folds": 6, "fold": 0}, "at most the 5 training classes"),
+    [({"protocol": "mlcr"}, "mlrc"), ({"fold": 4}, "fold"), ({"folds": 1}, "folds"), ({"folds": 6, "fold": 0}, "at most the 5 training classes that there are; got 6. Set photos.folds; .* 6 folds need 12 classes"),
      ({"train_folds": 4}, "train_folds"), ({"unusable": "ignore"}, "unusable"), ({"not_colour": "grey"}, "not_colour"), ({"workers": 0}, "workers")],
 )  # fmt: skip
 def test_options_that_will_not_do(load, folder, options, words):

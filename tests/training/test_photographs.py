@@ -90,6 +90,16 @@ def test_a_network_for_photographs_with_a_head_from_components(folder):
         start_from_pca(torch.nn.Linear(1, 1), trainer.splits, torch.device("cpu"))
 
 
+@pytest.mark.parametrize("train", ["all", "head"])
+def test_a_head_wider_than_there_are_pictures_is_refused_by_its_setting(folder, train):
+    network = {"network.name": "timm:mobilenetv3_small_050", "network.head": "pca", "network.train": train}
+    with pytest.raises(LabError, match="network.embedding_size: expected fewer dimensions than the 15 .*; got 15. Set it to 14 at most") as refused:
+        Trainer(experiment(folder, "cub-c2", **network, **{"network.embedding_size": 15, "network.precision": "float32"}))
+    assert "network.head=random" in refused.value.hint
+    narrow = experiment(folder, "cub-c2", **network, **{"network.embedding_size": 14, "network.precision": "float32"})
+    assert Trainer(narrow).model.head.out_features == 14
+
+
 def test_three_levels_of_bn_inception_with_a_ranked_list_loss_on_each(folder):
     changes = {"network.name": "bn-inception", "network.levels": "low+middle+high", "photos.size": 64, "photos.side": 70, "steps": 2}
     trainer = Trainer(experiment(folder, "cub-rll-lmh", **changes))
