@@ -14,7 +14,7 @@ from labkit.plots.findings import number
 from labkit.plots.palette import FAINT, INK, plain, present
 from labkit.plots.reading import Floats, Ints, check_pixels, float_array
 from labkit.plots.standing_out import PALE, StandOut, looks
-from labkit.validation import describe
+from labkit.validation import check_choice, describe
 
 
 def class_curves(
@@ -23,18 +23,20 @@ def class_curves(
     *,
     stand_out: Sequence[int] | None = None,
     class_names: Sequence[str] | None = None,
+    shown: str | None = None,
     width: int = 900,
     title: str | None = None,
 ) -> Any:
     """Covering radius against k, a line for each class, as the slider moves from one moment to the next.
 
-    The last moment is shown first. Dotted: the mean over classes at the first moment, for comparison.
+    Dotted: the mean over classes at the first moment, for comparison.
 
     Parameters
     ----------
     curves : by moment, in order: what `labkit.metrics.covering_curve` gives, one (n_c,) array per class, classes sorted.
     labels : whole numbers, those of the samples or one of each class; sorted and each counted once they name the curves.
-    stand_out, class_names : as in `labkit.plots.problem_maps`. width : pixels. title : instead of the finding.
+    stand_out, class_names : as in `labkit.plots.problem_maps`. shown : the moment that the slider opens at; None: the
+        last. width : pixels. title : instead of the finding.
 
     Returns
     -------
@@ -42,7 +44,7 @@ def class_curves(
 
     Raises
     ------
-    LabError : no moment, another number of curves than classes, curves that are empty or not finite, a class that stands
+    LabError : no moment, none of that name, another number of curves than classes, curves that are empty or not finite, a class that stands
         out and is not there, or `width` < 10.
 
     Reference: "Deep Metric Learning with Chance Constraints", covering radius in the test domain.
@@ -55,14 +57,17 @@ def class_curves(
     read = {str(name): _read(name, group, classes) for name, group in curves.items()}
     means = {name: mean_curve(group) for name, group in read.items()}
     averages = {name: float(np.mean([c.mean() for c in group])) for name, group in read.items()}
-    first, last = next(iter(read)), next(reversed(read))
-    fig = go.Figure(_traces(read[last], means[last], means[first], classes, styles, first))
+    first = next(iter(read))
+    now = next(reversed(read)) if shown is None else check_choice("shown", shown, list(read))
+    fig = go.Figure(_traces(read[now], means[now], means[first], classes, styles, first))
     moving = list(range(len(fig.data) - 1))  # the dotted line stays
     for name, group in read.items():
         data = _traces(group, means[name], means[first], classes, styles, first)[:-1]
         fig.frames += (go.Frame(name=name, traces=moving, data=[{"type": "scatter", "x": t.x, "y": t.y} for t in data]),)
-    head = f"Mean over k and classes: {number(averages[first])} at “{first}”, {number(averages[last])} at “{last}”"
-    note = "one line a class; the slider below goes through the moments" if len(read) > 1 else "one line a class"
+    told = [f"{number(averages[name])} at “{name}”" for name in dict.fromkeys((first, now))]
+    head = f"Mean over k and classes: {', '.join(told)}"
+    note = "one line a class, down to 0 where every sample is a centre"
+    note += "; the slider below goes through the moments" if len(read) > 1 else ""
     present(fig, title or head, note, width=width, height=400)
     top = 1.05 * max(float(c.max()) for group in read.values() for c in group)
     fig.update_xaxes(title_text="k, centres taken greedily per class")
@@ -72,7 +77,7 @@ def class_curves(
          "args": [[name], {"mode": "immediate", "transition": {"duration": 0}, "frame": {"duration": 0, "redraw": False}}]}
         for name in read
     ]  # fmt: skip
-    slider = {"active": len(read) - 1, "steps": steps, "pad": {"t": 45}, "currentvalue": {"prefix": "shown: "}}
+    slider = {"active": list(read).index(now), "steps": steps, "pad": {"t": 45}, "currentvalue": {"prefix": "shown: "}}
     fig.update_layout(sliders=[slider] if len(read) > 1 else [], margin={"b": 130 if len(read) > 1 else 55})
     fig.update_layout(height=fig.layout.height + (75 if len(read) > 1 else 0))
     return fig

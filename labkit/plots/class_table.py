@@ -27,11 +27,11 @@ def class_table(
     Parameters
     ----------
     figures : `labkit.metrics.ClassFigures`. class_names : by label. before : figures of the same classes at another
-        moment; a column then says by how much MAP@R and the cover have changed since. most : so many rows only.
+        moment; two columns then say by how much MAP@R and the curve have changed. most : so many rows only.
 
     Returns
     -------
-    DataFrame, indexed by class: samples, MAP@R, P@1, cover (mean of the k-Center curve), the class it is taken for and
+    DataFrame, indexed by class: samples, MAP@R, P@1, curve (mean of the k-Center curve), the class it is taken for and
     the share of its first R neighbours that are of that class; empty where no other class holds any.
 
     Raises
@@ -48,22 +48,22 @@ def class_table(
         "samples": np.asarray(figures.samples),
         "MAP@R": np.asarray(figures.map_at_r),
         "P@1": np.asarray(figures.p_at_1),
-        "cover": np.asarray(figures.covering),
+        "curve": np.asarray(figures.covering),
         "taken for": np.where(share > 0, names[other], ""),
         "share": share,
     }
     if before is not None:
         if not np.array_equal(np.asarray(before.classes), classes):
             raise LabError("before", f"the same {len(classes)} classes", f"{len(np.asarray(before.classes))} others")
-        columns["MAP@R since"] = columns["MAP@R"] - np.asarray(before.map_at_r)
-        columns["cover since"] = columns["cover"] - np.asarray(before.covering)
+        columns["change in MAP@R"] = columns["MAP@R"] - np.asarray(before.map_at_r)
+        columns["change in curve"] = columns["curve"] - np.asarray(before.covering)
     table = pd.DataFrame(columns, index=pd.Index(names, name="class")).sort_values("MAP@R", kind="stable")
     return table if most is None else table.head(int(check_number("most", most, low=1, whole=True)))
 
 
 def shaded(table: pd.DataFrame) -> Styler:
     """The table with three decimals, changes with their sign, and a bar behind each MAP@R and P@1."""
-    formats = {name: "{:+.3f}" if name.endswith("since") else "{:.3f}" for name in table.select_dtypes("floating").columns}
+    formats = {name: "{:+.3f}" if name.startswith("change") else "{:.3f}" for name in table.select_dtypes("floating").columns}
     bars = [name for name in ("MAP@R", "P@1") if name in table]
     mark = f"classes{zlib.crc32('|'.join(map(str, table.index)).encode()):08x}"  # a chance one would change at every run
     style = table.style.format(formats, na_rep="–").set_uuid(mark)

@@ -11,8 +11,7 @@ from plotly.subplots import make_subplots
 
 from labkit.errors import LabError
 from labkit.metrics import effective_rank, hubness, inter_class_distance, mean_covering_curve, retrieval_metrics
-from labkit.plots.findings import number
-from labkit.plots.palette import plain, present, run_line
+from labkit.plots.palette import INK, plain, present, run_line
 from labkit.plots.reading import Floats, Ints, check_pixels, float_array, label_array
 from labkit.plots.standing_out import SYMBOLS
 from labkit.validation import check_choice, check_number, describe
@@ -21,7 +20,7 @@ NAMES = {
     "map_at_r": "MAP@R",
     "covering": "mean covering curve",
     "inter_class_distance": "inter-class distance",
-    "relative": "cover / inter-class distance",
+    "relative": "curve / inter-class distance",
     "effective_rank": "effective rank",
     "hubness": "hubness (skewness)",
 }
@@ -82,14 +81,20 @@ def _figure(name: str, x: Floats, y: Ints) -> float:
 
 
 def domain_strips(
-    domains: Mapping[str, tuple[Any, Mapping[str, Any]]], *, columns: int = 3, width: int = 1000, title: str | None = None
+    domains: Mapping[str, tuple[Any, Mapping[str, Any]]],
+    *,
+    level: tuple[str, Mapping[str, float]] | None = None,
+    columns: int = 3,
+    width: int = 1000,
+    title: str | None = None,
 ) -> Any:
     """Small panels over the training steps, a line for each domain: what happens to classes of training and of test.
 
     Parameters
     ----------
     domains : by name, (steps (S,), figures) with figures as `domain_figures` gives them; domains may be runs, too.
-    columns : panels in a row. width : pixels. title : instead of the finding, where MAP@R and the cover went.
+    level : a name and figures that do not move, such as those of a network that is not trained; a thin horizontal line.
+    columns : panels in a row. width : pixels. title : instead of the finding, what became of MAP@R and of the ratio.
 
     Returns
     -------
@@ -109,7 +114,6 @@ def domain_strips(
     rows = -(-len(keys) // columns)
     heads = [f"<b>{NAMES[key]}</b>" for key in keys]
     fig = make_subplots(rows, columns, subplot_titles=heads, horizontal_spacing=0.07, vertical_spacing=0.24 / rows)
-    sentences = []
     for index, (name, (steps, figures)) in enumerate(domains.items()):
         at = float_array("steps", steps, "S")
         line = run_line(index)
@@ -125,10 +129,11 @@ def domain_strips(
                 ),
                 row=place // columns + 1, col=place % columns + 1,
             )  # fmt: skip
-        sentences.append(_sentence(str(name), keys, figures))
-    notes = ["cover: mean of the k-Center curves over k and classes"] if {"covering", "relative"} & set(keys) else []
+    if level is not None:
+        _draw_level(fig, level, keys, columns)
+    notes = ["curve: mean of the k-Center curves over k and classes"] if {"covering", "relative"} & set(keys) else []
     notes += [f"hubness: of the {NEIGHBOURS} nearest"] if "hubness" in keys else []
-    present(fig, title or "; ".join(sentences), "; ".join(notes), width=width, height=rows * 215 + 40, above=30)
+    present(fig, title or _finding(keys, domains), "; ".join(notes), width=width, height=rows * 215 + 40, above=30)
     fig.update_layout(margin={"l": 45}, legend={"orientation": "h", "y": -0.3 / rows, "yanchor": "top", "x": 0})
     fig.update_xaxes(nticks=5)
     for place in range(max(0, len(keys) - columns), len(keys)):  # the lowest panel of each column
@@ -138,10 +143,37 @@ def domain_strips(
     return fig
 
 
-def _sentence(name: str, keys: Sequence[str], figures: Mapping[str, Any]) -> str:
-    told = [
-        f"{what} {number(float(figures[key][0]))} → {number(float(figures[key][-1]))}"
-        for key, what in (("map_at_r", "MAP@R"), ("covering", "cover"), ("relative", "cover / inter-class distance"))
-        if key in keys
-    ]
-    return f"{name}: {', '.join(told)}" if told else name
+def _draw_level(fig: Any, level: tuple[str, Mapping[str, float]], keys: Sequence[str], columns: int) -> None:
+    """A thin line from the first step to the last, in each panel that the level has a figure for."""
+    name, figures = plain(str(level[0])), level[1]
+    ends = [min(min(trace.x) for trace in fig.data), max(max(trace.x) for trace in fig.data)]
+    legend = True
+    for place, key in enumerate(keys):
+        if key not in figures:
+            continue
+        value = check_number(f"level {key}", figures[key])
+        fig.add_trace(
+            go.Scatter(
+                x=ends, y=[value] * 2, mode="lines", name=name, legendgroup="level", showlegend=legend,
+                line={"color": INK, "width": 1}, hovertemplate=f"{name}: %{{y:.4f}}<extra></extra>",
+            ),
+            row=place // columns + 1, col=place % columns + 1,
+        )  # fmt: skip
+        legend = False
+
+
+def _finding(keys: Sequence[str], domains: Mapping[str, tuple[Any, Mapping[str, Any]]]) -> str:
+    """What became of retrieval and of the ratio, domain by domain; of many domains the extremes alone."""
+    told = []
+    for key in [k for k in ("map_at_r", "relative") if k in keys] or keys[:1]:
+        changes = {}
+        for name, (_, figures) in domains.items():
+            first, last = float(figures[key][0]), float(figures[key][-1])
+            changes[name] = last - first if key != "relative" else last / first - 1 if first else float("nan")
+        shown = list(changes)
+        if len(shown) > 3:
+            order = sorted(shown, key=lambda name: changes[name])
+            shown = [order[-1], order[0]]
+        sign = "+.0%" if key == "relative" else "+.3f"
+        told.append(f"{NAMES[key]}: {', '.join(f'{changes[name]:{sign}} for {name}' for name in shown)}")
+    return "; ".join(told)

@@ -6,18 +6,19 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from labkit.plots.gallery import pictures_of
 from labkit.plots.reading import RecordingLike, check_recording
 from labkit.validation import check_number
 
 
 @dataclass(frozen=True)
 class Moment:
-    """snapshot : index into the recording's. step : optimiser steps done. name : e.g. "before", "(a)", "(b.1)", "end"."""
+    """snapshot : index into the recording's. step : optimiser steps done. name : e.g. "before", "end of problem 1", "end".
+    chosen : whether the model that the final figures judge is of that step; the name says so too."""
 
     snapshot: int
     step: int
     name: str
+    chosen: bool = False
 
     @property
     def title(self) -> str:
@@ -28,9 +29,10 @@ class Moment:
 def moments_of(recording: RecordingLike, most: int = 5) -> list[Moment]:
     """Before training, the ends of the problems, and where the model was chosen that the final figures judge.
 
-    At most `most` moments, the first, the last and the chosen one always among them. Problems are lettered as in the
-    CCP paper's figures: (a) is the first, plain problem, (b.1) the first after re-initialisation. A run on pairs alone has
-    no problems and no letters.
+    At most `most` moments, the first, the last and the chosen one always among them, and from four on the end of the first
+    problem, with which plain proxy training ends and re-initialisation begins. Problems are counted from 1, the plain one
+    that the CCP paper's figures call (a); 2 is its (b.1). Where no problem was followed by another the last moment is the
+    "end".
 
     Raises
     ------
@@ -38,14 +40,25 @@ def moments_of(recording: RecordingLike, most: int = 5) -> list[Moment]:
     """
     check_recording("recording", recording)
     most = int(check_number("most", most, low=3, whole=True))
-    pairs, last = recording.experiment.get("method") == "pairs", len(recording.steps) - 1
-    names = {p.snapshot: p.letter for p in pictures_of(recording, last + 2) if p.letter and not pairs}
-    names = {0: "before", **{at: name for at, name in names.items() if at > 0}}
+    last = len(recording.steps) - 1
+    ends = sorted({p.snapshot: p.index for p in recording.problems if 0 < p.snapshot <= last}.items())
+    followed = bool(ends) and (len(ends) > 1 or ends[0][0] < last)
+    names = {0: "before"} | {at: f"end of problem {index + 1}" for at, index in ends if followed}
     names.setdefault(last, "end")
     chosen = _chosen(recording)
+    wanted = [] if chosen is None else [chosen]
     if chosen is not None:
         names[chosen] = f"{names[chosen]}, chosen" if chosen in names else "chosen"
-    return [Moment(at, int(recording.steps[at]), names[at]) for at in _some(sorted(names), most, chosen)]
+    if followed and len({0, *wanted, ends[0][0], last}) <= most:
+        wanted.append(ends[0][0])
+    return [Moment(at, int(recording.steps[at]), names[at], at == chosen) for at in _some(sorted(names), most, wanted)]
+
+
+def chosen_snapshot(recording: RecordingLike) -> int:
+    """The snapshot of the model that the final figures judge; the last where it was not recorded."""
+    check_recording("recording", recording)
+    found = _chosen(recording)
+    return len(recording.steps) - 1 if found is None else found
 
 
 def _chosen(recording: RecordingLike) -> int | None:
@@ -54,12 +67,10 @@ def _chosen(recording: RecordingLike) -> int | None:
     return int(found[0]) if len(found) else None
 
 
-def _some(places: list[int], most: int, wanted: int | None) -> list[int]:
-    """At most `most` of the places, evenly; the first, the last and the wanted one among them."""
-    if len(places) <= most:
-        return places
-    kept = [places[i] for i in np.unique(np.linspace(0, len(places) - 1, most).round().astype(int))]
-    if wanted is not None and wanted not in kept:
-        inner = min(range(1, len(kept) - 1), key=lambda i: abs(kept[i] - wanted))
-        kept[inner] = wanted
+def _some(places: list[int], most: int, wanted: list[int]) -> list[int]:
+    """At most `most` of the places: the first, the last, the wanted ones, and of the others as evenly as may be."""
+    kept = {places[0], places[-1], *wanted}
+    while len(kept) < min(most, len(places)):  # the place farthest from those kept, by rank
+        ranks = [places.index(at) for at in kept]
+        kept.add(max((at for at in places if at not in kept), key=lambda at: min(abs(places.index(at) - r) for r in ranks)))
     return sorted(kept)

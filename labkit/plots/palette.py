@@ -32,6 +32,7 @@ PROXY_SYMBOL = "square"
 NEXT_PROXY_SYMBOL = "circle"
 INK, FAINT, GRID, PAPER = "#222222", "#8A8A8A", "#E6E6E6", "#FFFFFF"
 FONT = "Inter, 'Segoe UI', 'Helvetica Neue', 'DejaVu Sans', Arial, sans-serif"
+BOLD = 10.4  # pixels of a character of a title full of numbers, in the widest of the fonts
 MONO = "'DejaVu Sans Mono', Menlo, Consolas, 'Segoe UI Symbol', 'DejaVu Sans', monospace"
 
 
@@ -101,7 +102,7 @@ def present(fig: Any, title: str, subtitle: str = "", *, width: int, height: int
     keeps both texts, so that a page can print them as its own.
     """
     title, subtitle = legible(title), legible(subtitle)
-    bold, small = _lines(title, width / 9.6), _lines(subtitle, width / 6.4)
+    bold, small = _lines(title, width / BOLD), _lines(subtitle, width / 6.4)
     text = "<br>".join(f"<b>{line}</b>" for line in bold)
     text += "".join(f"<br><span style='font-size:12px;color:#555'>{line}</span>" for line in small)
     top = 32 + 21 * len(bold) + 17 * len(small) + above

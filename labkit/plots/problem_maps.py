@@ -21,7 +21,7 @@ from labkit.plots.standing_out import PALE, StandOut, looks
 from labkit.validation import check_number
 
 BARE = {"showticklabels": False, "ticks": "", "showgrid": False, "showline": True, "mirror": True, "linecolor": GRID}
-OVER = (("MAP@R", "map_at_r"), ("cover", "covering"), ("E‖x − x⁻‖", "inter_class_distance"))
+OVER = (("MAP@R", "map_at_r"), ("curve", "covering"), ("E‖x − x⁻‖", "inter_class_distance"))
 
 
 def problem_maps(
@@ -41,7 +41,7 @@ def problem_maps(
     """Maps of the same samples at several moments of a run; over each its MAP@R, mean covering curve and inter-class distance.
 
     The three figures are those of all given samples in all D dimensions, not of the map: MAP@R, the mean over k and
-    classes of the k-Center curve ("cover"), and E[‖x − x⁻‖], the mean distance between samples of different classes.
+    classes of the k-Center curve ("curve"), and E[‖x − x⁻‖], the mean distance between samples of different classes.
 
     Parameters
     ----------
@@ -89,7 +89,7 @@ def problem_maps(
         for update, m, h in zip((fig.update_xaxes, fig.update_yaxes), middle, half, strict=True):
             update(range=[m - h, m + h], **BARE, **where)
     notes = [layout.note] if layout.note else []
-    notes += ["over each map figures of the whole embedding: cover is the mean k-Center curve, E‖x − x⁻‖ the inter-class distance"]
+    notes += ["over each map figures of the whole embedding: curve is the mean k-Center curve, E‖x − x⁻‖ the inter-class distance"]
     notes += [f"{len(styles)} of {len(np.unique(y))} classes in colour"] if 0 < len(styles) < len(np.unique(y)) else []
     present(fig, title or _finding(heads, figures), "; ".join(notes), width=columns * side + 40, height=rows * (side + 55) + 60, above=50)
     fig.update_layout(

@@ -48,7 +48,7 @@ def protocol_picture(classes: int = 100, folds: int = 4) -> Any:
             textposition="inside", insidetextanchor="middle", textangle=0, constraintext="none",
             hovertemplate="%{y}: classes %{base} to %{x}<extra>" + use + "</extra>",
         )  # fmt: skip
-    present(figure, "Every class has one use: no test class is ever trained on", f"MLRC makes {folds} models, one for each fold that chooses", width=860, height=340)
+    present(figure, "In each model every class has one use: no test class is ever trained on", f"MLRC makes {folds} models, one for each fold that chooses", width=860, height=340)
     figure.update_layout(barmode="overlay", showlegend=False, xaxis_title="class, in the order of ids", margin_l=120)
     figure.update_yaxes(autorange="reversed")
     return figure

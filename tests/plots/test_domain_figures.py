@@ -72,8 +72,25 @@ def test_strips_draw_each_domain_in_each_panel(run):
     )
     two = domain_strips({"test": ([0, 10, 20], figures)}, columns=2)  # three panels: the second's column ends above
     assert [two.layout[f"xaxis{i}"].title.text for i in ("", 2, 3)] == [None, "step", "step"]
-    assert f"cover {figures['covering'][0]:.3f} → {figures['covering'][2]:.3f}" in fig.layout.meta["title"]
+    change, ratio = figures["map_at_r"][2] - figures["map_at_r"][0], figures["relative"][2] / figures["relative"][0] - 1
+    assert fig.layout.meta["title"].startswith(f"MAP@R: {change:+.3f} for test, {change:+.3f} for train <b>; ")
+    assert f"{ratio:+.0%} for test" in fig.layout.meta["title"]
     assert "&lt;b&gt;" in fig.layout.title.text
+
+
+def test_a_level_is_a_thin_line_in_the_panels_that_it_has_a_figure_for(run):
+    figures = domain_figures(*run, only=["map_at_r", "covering"])
+    fig = domain_strips({"test": ([0, 10, 20], figures)}, level=("untrained <i>", {"map_at_r": 0.25}))
+    (line,) = [t for t in fig.data if t.legendgroup == "level"]
+    assert list(line.x) == [0, 20] and list(line.y) == [0.25, 0.25] and line.line.width == 1 and line.showlegend
+    assert line.xaxis == fig.data[0].xaxis and line.name == "untrained &lt;i&gt;"
+    with pytest.raises(LabError, match="level map_at_r"):
+        domain_strips({"test": ([0, 10, 20], figures)}, level=("untrained", {"map_at_r": float("nan")}))
+
+
+def test_of_many_domains_the_title_names_the_extremes():
+    runs = {name: ([0, 1], {"map_at_r": [0.5, 0.5 + gain]}) for name, gain in (("a", 0.1), ("b", 0.3), ("c", -0.2), ("d", 0.0))}
+    assert domain_strips(runs).layout.meta["title"] == "MAP@R: +0.300 for b, -0.200 for c"
 
 
 @pytest.mark.parametrize(
@@ -107,6 +124,18 @@ def test_curves_have_a_frame_for_each_moment_and_end_at_the_last(run):
     assert f"{mean_covering_curve(x[2], y).mean:.3f} at “end”" in fig.layout.meta["title"]
 
 
+def test_curves_open_at_the_moment_asked_for(run):
+    x, y = run
+    curves = {name: covering_curve(at, y) for name, at in zip(("before", "chosen", "end"), x, strict=True)}
+    fig = class_curves(curves, y, stand_out=[7], shown="chosen")
+    assert fig.layout.sliders[0].active == 1 and [f.name for f in fig.frames] == list(curves)
+    assert list(fig.data[1].y) == pytest.approx(curves["chosen"][7].tolist(), abs=1e-4)
+    assert fig.data[1].y[-1] == 0 and "down to 0 where every sample is a centre" in fig.layout.meta["subtitle"]
+    assert fig.layout.meta["title"].endswith(f"{mean_covering_curve(x[1], y).mean:.3f} at “chosen”")
+    with pytest.raises(LabError, match="shown"):
+        class_curves(curves, y, shown="later")
+
+
 def test_one_moment_needs_no_slider(run):
     fig = class_curves({"now": covering_curve(run[0][0], run[1])}, run[1])
     assert len(fig.layout.sliders) == 0
@@ -128,8 +157,8 @@ def test_table_has_the_worst_class_first(run):
     table = class_table(figures, names, before=before)
     assert table["MAP@R"].is_monotonic_increasing and set(table.index) == set(names)
     row = table.loc["bird 7"]
-    assert row["samples"] == 9 and row["cover"] == pytest.approx(float(figures.covering[7]))
-    assert row["MAP@R since"] == pytest.approx(float(figures.map_at_r[7] - before.map_at_r[7]))
+    assert row["samples"] == 9 and row["curve"] == pytest.approx(float(figures.covering[7]))
+    assert row["change in MAP@R"] == pytest.approx(float(figures.map_at_r[7] - before.map_at_r[7]))
     assert set(table["taken for"]) <= {*names, ""} and (table.index != table["taken for"]).all()
     assert len(class_table(figures, most=3)) == 3 and list(class_table(figures).index) != names
     page = shaded(table).to_html()

@@ -8,7 +8,7 @@ import torch
 from labkit.errors import LabError
 from labkit.metrics import class_figures, inter_class_distance, mean_covering_curve, retrieval_metrics
 from labkit.plots import problem_maps
-from labkit.plots.moments import moments_of
+from labkit.plots.moments import chosen_snapshot, moments_of
 from labkit.plots.standing_out import SYMBOLS, choose_classes, looks
 from tests.plots.recordings import make_recording
 
@@ -34,7 +34,7 @@ def test_over_each_map_stand_the_figures_of_the_whole_embedding(many):
     assert len(heads) == 3 and heads[2].startswith("<b>(b.1) &lt;i&gt;</b>")
     for head, at in zip(heads, x, strict=True):
         wanted = retrieval_metrics(at, y)["map_at_r"], mean_covering_curve(at, y).mean, inter_class_distance(at, y)
-        assert head.endswith(f"MAP@R {wanted[0]:.3f}, cover {wanted[1]:.2f}, E‖x − x⁻‖ {wanted[2]:.2f}")
+        assert head.endswith(f"MAP@R {wanted[0]:.3f}, curve {wanted[1]:.2f}, E‖x − x⁻‖ {wanted[2]:.2f}")
     assert "“before” to “(b.1)" in fig.layout.meta["title"]
 
 
@@ -87,24 +87,38 @@ def test_more_snapshots_than_a_layout_holds(many):
 def test_moments_are_the_start_the_problems_and_the_chosen_model():
     recording = make_recording(4)
     found = moments_of(recording, 9)
-    assert [m.name for m in found] == ["before", "(a)", "(b.1)", "(b.2)", "(b.3)"]
+    assert [m.name for m in found] == ["before", *(f"end of problem {i}" for i in range(1, 5))]
     assert [m.step for m in found] == [0, *(p.end for p in recording.problems)]
+    assert [m.chosen for m in found] == [False] * 5 and chosen_snapshot(recording) == len(recording.steps) - 1
     recording.final["chosen_step"] = recording.steps[6]
+    assert chosen_snapshot(recording) == 6 and [m.snapshot for m in moments_of(recording) if m.chosen] == [6]
     assert [m.title for m in moments_of(recording, 9)][2] == f"chosen, step {recording.steps[6]:,}"
     recording.final["chosen_step"] = recording.problems[1].end
-    assert [m.name for m in moments_of(recording, 9)][2] == "(b.1), chosen"
+    assert [m.name for m in moments_of(recording, 9)][2] == "end of problem 2, chosen"
 
 
 def test_few_moments_keep_the_ends_and_the_chosen_one():
     recording = make_recording(8)
     recording.final["chosen_step"] = recording.problems[1].end
     names = [m.name for m in moments_of(recording, 4)]
-    assert len(names) == 4 and names[0] == "before" and names[-1] == "(b.7)" and "(b.1), chosen" in names
+    assert len(names) == 4 and names[0] == "before" and names[-1] == "end of problem 8"
+    assert names[1:3] == ["end of problem 1", "end of problem 2, chosen"]
     steps = [m.step for m in moments_of(recording, 4)]
     assert steps == sorted(set(steps))
+    assert [m.name for m in moments_of(recording, 3)] == ["before", "end of problem 2, chosen", "end of problem 8"]
+    evenly = [m.name for m in moments_of(recording, 5)]
+    assert len(evenly) == 5 and evenly[3] in ("end of problem 4", "end of problem 5")
+    recording.final["chosen_step"] = recording.problems[-1].end
+    assert [m.name for m in moments_of(recording, 3)] == ["before", "end of problem 1", "end of problem 8, chosen"]
 
 
-def test_a_run_on_pairs_has_no_letters():
+def test_a_problem_that_others_follow_is_counted_though_the_run_goes_on():
+    recording = make_recording(4)
+    recording.problems[1:] = []
+    assert [m.name for m in moments_of(recording)] == ["before", "end of problem 1", "end"]
+
+
+def test_a_run_of_one_problem_has_no_numbers():
     recording = make_recording(1)
     recording.experiment["method"] = "pairs"
     assert [m.name for m in moments_of(recording)] == ["before", "end"]
