@@ -42,8 +42,9 @@ def class_color(index: int) -> str:
 
 
 def run_line(index: int) -> dict[str, Any]:
-    """Line style of the `index`-th run: its own colour and its own dash."""
-    return {"color": RUN_COLORS[index % len(RUN_COLORS)], "dash": RUN_DASHES[index % len(RUN_DASHES)], "width": 2}
+    """Line style of the `index`-th run: its own colour and its own dash; from the seventh on, another pair of the two."""
+    dash = RUN_DASHES[(index + index // len(RUN_COLORS)) % len(RUN_DASHES)]
+    return {"color": RUN_COLORS[index % len(RUN_COLORS)], "dash": dash, "width": 2}
 
 
 def translucent(color: str, alpha: float) -> str:

@@ -48,10 +48,18 @@ def test_two_runs_differ_by_dash_as_well_as_by_color() -> None:
     first, second = run_line(0), run_line(1)
     assert first["color"] != second["color"]
     assert first["dash"] != second["dash"]
+    assert len({(run_line(i)["color"], run_line(i)["dash"]) for i in range(36)}) == 36
 
 
 def test_translucent_keeps_the_color() -> None:
     assert translucent("#D55E00", 0.25) == "rgba(213,94,0,0.25)"
+
+
+def test_a_title_full_of_numbers_is_broken_before_the_edge() -> None:
+    fig = go.Figure()
+    present(fig, "0.355 → 0.399, " * 20, width=600, height=300)
+    lines = fig.layout.title.text.replace("<b>", "").replace("</b>", "").split("<br>")
+    assert len(lines) > 3 and max(map(len, lines)) * 10.2 < 600 - 14  # bold digits are 11 pixels wide, blanks and points 6
 
 
 def test_a_title_is_text_and_grows_the_margin_with_its_lines() -> None:
