@@ -62,6 +62,7 @@ class CurvesDrawing {
       if (step < frame.first || x < free || x > ROOM.left + frame.width - 6) return;
       const next = this.across(course.ends[index] ?? Infinity) - x;
       const shown = pen.measureText(text).width < next - 3 ? text : String(index + 1);
+      if (pen.measureText(shown).width > next - 3) return; // no room for it before the next one's
       pen.fillText(shown, x, 11);
       free = x + pen.measureText(shown).width + 3;
     });
@@ -110,16 +111,22 @@ class CurvesDrawing {
       pen.fill();
     }
     pen.restore();
-    pen.font = `12px ${theme.font}`;
-    pen.fillStyle = theme.ink;
     pen.textBaseline = "bottom";
-    pen.textAlign = "left";
-    pen.fillText(curve.label, ROOM.left, top - 5);
     const value = here === undefined ? "" : shortNumber(values[here]);
-    pen.font = `bold 12px ${theme.font}`;
-    pen.textAlign = "right";
-    pen.fillText(value, ROOM.left + frame.width, top - 5);
+    this.said(pen, curve.label, "left", ROOM.left, top - 5, "");
+    this.said(pen, value, "right", ROOM.left + frame.width, top - 5, "bold ");
     return { label: curve.label, value };
+  }
+
+  // A word on a ground of its own, so that no line of a change strikes it through.
+  said(pen, text, side, x, y, weight) {
+    pen.font = `${weight}12px ${this.theme.font}`;
+    pen.textAlign = side;
+    const width = pen.measureText(text).width, left = side === "left" ? x : x - width;
+    pen.fillStyle = "white";
+    if (text) pen.fillRect(left - 2, y - 14, width + 4, 15);
+    pen.fillStyle = this.theme.ink;
+    pen.fillText(text, x, y);
   }
 
   axis(pen, ticks, down, top, height) {

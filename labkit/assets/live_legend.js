@@ -14,7 +14,7 @@ function drawLegend(view) {
   legend.replaceChildren();
   names.forEach((name, c) => entry(c, name, `<path d="M0 0V5.5M0 0L-4.8-2.8M0 0L4.8-2.8" stroke="${colors[c]}" stroke-width="1.8" fill="none"/>`));
   entry("proxies", "proxies", `<rect x="-4.5" y="-4.5" width="9" height="9" fill="${colors[0]}" stroke="#222222" stroke-width="1.5"/>`);
-  view.ringsName = entry("chosen", "chosen by K-Center", `<circle r="4.6" fill="white" stroke="${colors[0]}" stroke-width="2.3"/>`);
+  view.ringsName = entry("chosen", "start of this problem", `<circle r="4.6" fill="white" stroke="${colors[0]}" stroke-width="2.3"/>`);
   make("span", "gap", legend);
   const act = (text, title, does) => {
     const button = make("button", "act", legend, { type: "button", textContent: text, title });

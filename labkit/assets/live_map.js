@@ -206,6 +206,7 @@ class MapDrawing {
   rings(pen, cast, scene, hidden) {
     pen.fillStyle = "white";
     pen.lineWidth = 2.5;
+    pen.globalAlpha = scene.chosenStrength;
     this.each(scene.chosen, scene.chosenEach, cast, hidden, (c, x, y) => {
       pen.strokeStyle = cast.colors[c];
       pen.beginPath();
@@ -213,6 +214,7 @@ class MapDrawing {
       pen.fill();
       pen.stroke();
     });
+    pen.globalAlpha = 1;
   }
 
   names(pen, cast, scene, hidden) {

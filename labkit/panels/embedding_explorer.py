@@ -68,8 +68,8 @@ class EmbeddingExplorer(Panel):
         samples.on_click(lambda _, points, __: self._clicked(points.point_inds))
         samples.on_selection(lambda _, points, __: self._lassoed(points.point_inds))
         samples.on_deselect(lambda *_: self._lassoed(()))
-        self._outlined, self._expects_nothing = False, False
-        self._busy, self._sent = False, (b"", None)
+        self._outlined = self._expects_nothing = self._busy = False
+        self._sent: tuple[bytes, int | None] = (b"", None)  # of the samples: which, and the class that stands out
         self.controls = ExplorerControls(self._data, neighbours)
         self._connect()
         self._lay_out()
@@ -148,9 +148,9 @@ class EmbeddingExplorer(Panel):
         self.shown: Ints = layout.rows[inside]
         updates = sample_updates(
             self._positions(self.shown), data.codes[self.shown], self.shown, data.names, wrong[self.shown],
-            highlight=c.highlight.value, errors=not c.errors_only.value,
+            highlight=c.standing_out, errors=not c.errors_only.value,
         )  # fmt: skip
-        if self._sent == (look := (self.shown.tobytes(), c.highlight.value)):
+        if self._sent == (look := (self.shown.tobytes(), c.standing_out)):
             del updates["samples"]["text"], updates["samples"]["marker"]  # as they were: scrubbing sends positions only
         self._sent = look
         when = f"step {data.steps[self.snapshot]:,}" if data.steps else f"snapshot {self.snapshot + 1} of {len(data.x)}"

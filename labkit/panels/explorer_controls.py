@@ -22,6 +22,7 @@ whose nearest neighbour is of another class.</li>
 most 500 samples of five snapshots, tied to each other, so that a sample keeps its place while the timeline moves.</li>
 </ul>
 """
+NOBODY = -1  # a menu loses sight of an entry whose value is None
 HINT = "<i>Click a sample to see its neighbours here, or draw around some.</i>"
 
 
@@ -41,11 +42,11 @@ class ExplorerControls:
         )
         self.when = ipywidgets.Label()
         self.show = ipywidgets.SelectMultiple(
-            options=classes, value=[c for _, c in classes], rows=min(len(classes), 10), description="Show", style=wide,
+            options=classes, value=[c for _, c in classes], rows=min(len(classes) + 1, 11), description="Show", style=wide,
             layout={"width": "150px"},
         )  # fmt: skip
         self.highlight = ipywidgets.Dropdown(
-            options=[("none", None), *classes], description="Stand out", style=wide, layout={"width": "190px"}
+            options=[("none", NOBODY), *classes], description="Stand out", style=wide, layout={"width": "190px"}
         )
         self.errors_only = ipywidgets.Checkbox(False, description="Errors only", indent=False, layout={"width": "auto"})
         self.anchor = ipywidgets.BoundedIntText(
@@ -56,3 +57,9 @@ class ExplorerControls:
         )
         self.hovered = ipywidgets.HTML("<i>Point at a sample to see it here.</i>", layout={"min_height": "150px"})
         self.gallery = ipywidgets.HTML(HINT, layout={"width": "520px"})
+
+    @property
+    def standing_out(self) -> int | None:
+        """The class that stands out, if one does."""
+        value = self.highlight.value
+        return None if value == NOBODY else int(value)

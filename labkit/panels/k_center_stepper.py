@@ -11,6 +11,7 @@ from plotly.subplots import make_subplots
 from labkit.errors import LabError
 from labkit.panels.common import Figure, Panel, button, on_value, reports_errors, row
 from labkit.plots import marks
+from labkit.plots.covering_figure import name_classes, what_marks_mean
 from labkit.plots.covering_steps import CoveringSteps, PointSet, class_sets, example_sets
 from labkit.plots.covering_traces import TRACES, blank_traces, label_radii, notice, trace_updates
 from labkit.plots.palette import present
@@ -69,7 +70,7 @@ class KCenterStepper(Panel):
         for trace, column in blank_traces():
             figure.add_trace(trace, row=1, col=column)
         super().__init__(figure)
-        present(figure, "Greedy K-Center", "", width=1040, height=450)
+        present(figure, "Greedy K-Center", "what the marks mean", width=1040, height=450)
         label_radii(figure)
         self._busy = False
         self._controls(k, pool_size, seed)
@@ -159,11 +160,12 @@ class KCenterStepper(Panel):
         low, high = np.concatenate(xy).min(axis=0), np.concatenate(xy).max(axis=0)
         half = 0.65 * max(float((high - low).max()), 1e-6)
         with self.figure.batch_update():
-            self.figure.layout.shapes = ()
+            self.figure.layout.shapes = self.figure.layout.annotations = ()
             marks.square_axes(self.figure, extent, self._plane, row=1, col=1)
             if len(sets) == 1 and half < extent:
                 for axis, middle in zip((self.figure.layout.xaxis, self.figure.layout.yaxis), (low + high) / 2):
                     axis.range = [middle - half, middle + half]
+            name_classes(self.figure, self.steps, [self._plane(s.points) for s in sets], extent)
 
     @reports_errors
     def _draw(self) -> None:
@@ -176,7 +178,8 @@ class KCenterStepper(Panel):
         with self.figure.batch_update():
             for name, update in updates.items():
                 self.figure.data[TRACES[name]].update(update, overwrite=False)
-            self.figure.layout.title.text = f"<b>{step} of {steps.k} picks</b>"
+            key = f"<br><span style='font-size:12px;color:#555'>{what_marks_mean(steps, step)}</span>"
+            self.figure.layout.title.text = f"<b>{step} of {steps.k} picks</b>{key}"
         self.say_notice(notice(steps, step, random=self.compare_random.value, best=self.compare_best.value))
 
 

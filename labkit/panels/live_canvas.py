@@ -154,5 +154,6 @@ def _packed(scene: Scene, kind: Any, buffers: list[bytes]) -> dict[str, Any]:
     return {
         "step": scene.step, "title": scene.title, "note": scene.note, "extent": scene.extent, "half": kind is np.float16,
         "proxies": scene.proxies.shape[1], "chosen": scene.chosen.shape[1], "chosenBy": scene.chosen_by,
+        "chosenStrength": scene.chosen_strength,
         "radii": len(scene.radii),
     }  # fmt: skip

@@ -16,7 +16,7 @@ from labkit.plots.plane import Plane
 from labkit.plots.reading import Ints, label_array
 from labkit.plots.thumbnails import grey_images
 from labkit.training.controls import NEXT_PROBLEM
-from labkit.training.live_run import Frame, Snapshot
+from labkit.training.live_run import Boundary, Frame, Snapshot
 
 Array = NDArray[np.float32]
 # key of a figure in the recording, what stands over its curve, whether the axis is logarithmic, the axis's range if fixed
@@ -27,7 +27,8 @@ CURVES: tuple[tuple[str, str, bool, tuple[float, float] | None], ...] = (
     ("proxy_spread", "proxy spread (distance)", True, None),
 )
 CAN_DRAW = 1e30  # weights that run away to infinity are drawn no farther than this
-CHOSEN_BY = {"k_center": "chosen by K-Center", "random": "chosen at random"}
+CHOSEN_BY = {"k_center": "K-Center", "random": "at random"}
+FADES, FADED, FAINTEST = 50, 150, 0.15  # steps up to which rings are drawn in full, from which faintly, and how faintly
 _SELECTION = "projections.selection"
 
 
@@ -70,6 +71,7 @@ class Scene:
     extent : half the side of the square that holds it all.
     samples : (n, 2). proxies : (C, K, 2) as they are; K is 0 where there are none. chosen : (C, K, 2) samples' places that
         the running problem began with (at a problem's last snapshot: the next one). chosen_by : says what chose them.
+        chosen_strength : 0 … 1, how strongly they are drawn: the longer ago, the fainter.
     numbers : (C, 2) where the classes' names stand. radii : (C,) 95 % quantile of the distance from a class's samples to
         its nearest own proxy, in all dimensions; empty without proxies.
     """
@@ -82,12 +84,13 @@ class Scene:
     proxies: Array
     chosen: Array
     chosen_by: str
+    chosen_strength: float
     numbers: Array
     radii: Array
 
 
-def scene_of(cast: Cast, frame: Frame, chosen: Any, chosen_by: str) -> Scene:
-    """The scene of a frame; `chosen` is (C, K, D) or None."""
+def scene_of(cast: Cast, frame: Frame, chosen: Any, chosen_by: str, age: int = 0) -> Scene:
+    """The scene of a frame; `chosen` is (C, K, D) or None, `age` how many steps ago that was."""
     embeddings = _drawable(frame.embeddings)
     plane = Plane.of(embeddings)
     xy = plane(embeddings)
@@ -104,8 +107,13 @@ def scene_of(cast: Cast, frame: Frame, chosen: Any, chosen_by: str) -> Scene:
     nothing = np.zeros((len(indices), 0, 2))
     return Scene(
         frame.step, title, plane.note, extent, _single(xy), _single(nothing if proxies is None else proxies),
-        _single(nothing if rings is None else rings), chosen_by, _single(numbers), _single(radii),
+        _single(nothing if rings is None else rings), chosen_by, _strength(age), _single(numbers), _single(radii),
     )  # fmt: skip
+
+
+def _strength(age: int) -> float:
+    """How strongly rings are drawn so many steps later: where a problem began says less and less of where it is."""
+    return float(np.interp(age, (FADES, FADED), (1.0, FAINTEST)))
 
 
 def _drawable(values: Any) -> NDArray[np.float64]:
@@ -151,16 +159,27 @@ def _marked(event: Mapping[str, Any]) -> bool:
     return bool(event["step"]) or "setting" in event
 
 
+def age_of_rings(snapshot: Snapshot, frame: Frame, at: int | None = None) -> int:
+    """Steps since the rings' problem began, at a stored frame (None: at the newest one)."""
+    return max(0, frame.step - max((b.step for b in _ended(snapshot, at)), default=0))
+
+
+def _ended(snapshot: Snapshot, at: int | None) -> list[Boundary]:
+    """The problems that had ended by a stored frame (None: by now) and left a choice."""
+    return [b for b in snapshot.boundaries if (at is None or b.frame <= at) and b.chosen is not None]
+
+
 def chosen_by(snapshot: Snapshot, at: int | None = None) -> str:
-    """What chose the rings, as seen from a stored frame (None: from now): the selection in force when a problem ended."""
-    frame = len(snapshot.stored) if at is None else at
-    known = [b for b in snapshot.boundaries if b.frame <= frame and b.chosen is not None]
+    """What the rings are, as seen from a stored frame (None: from now): the start of which problem, and the selection that
+    was in force when the one before ended."""
+    known = _ended(snapshot, at)
     selection = snapshot.experiment.projections.selection
     if known:
         for place, event in enumerate(snapshot.events):
             if event.get("setting") == _SELECTION and _came_before(snapshot, place, known[-1].step):
                 selection = str(event["value"])
-    return CHOSEN_BY[selection]
+    which = "the next" if at is not None and known and known[-1].frame == at else "this"
+    return f"start of {which} problem ({CHOSEN_BY[selection]})"
 
 
 def _came_before(snapshot: Snapshot, place: int, end: int) -> bool:

@@ -14,7 +14,7 @@ from labkit.panels.common import Panel, on_value, reports_errors, row
 from labkit.panels.playground_controls import Controls
 from labkit.panels.playground_figure import LiveFigure
 from labkit.panels.playground_losses import OwnLoss, builder, by_name
-from labkit.panels.playground_notice import HELP, what_to_notice
+from labkit.panels.playground_notice import HELP, check_has_trained, what_to_notice
 from labkit.panels.playground_presets import PRESETS, live_experiment
 from labkit.panels.playground_sharing import Sharing
 from labkit.panels.playground_transport import Transport
@@ -83,7 +83,7 @@ class Playground(Panel):
                 "next_problem": self.next_problem, "stop": self.stop, "go_back": self.go_back,
             },
             self.show_at,
-            self._toggle_balls,
+            lambda whether: setattr(self.figure, "balls", whether),
         )  # fmt: skip
 
     def _build_widgets(self, controls: bool) -> None:
@@ -130,7 +130,8 @@ class Playground(Panel):
 
     @reports_errors
     def next_problem(self) -> None:
-        """End the running proxy problem by hand."""
+        """End the running proxy problem by hand, if it has trained for a step."""
+        check_has_trained(self.session.snapshot)
         self.session.next_problem()
         self._watch.wake(hurry=True)
 
@@ -210,9 +211,6 @@ class Playground(Panel):
         """Show a stored snapshot by its number, or (None) follow the run."""
         self._at = at
         self.refresh()
-
-    def _toggle_balls(self, whether: bool) -> None:
-        self.figure.balls = whether
 
     def refresh(self) -> None:
         """Draw the newest snapshot, or the stored one that the timeline stands at."""

@@ -8,7 +8,7 @@ from typing import Any
 
 import ipywidgets
 
-from labkit.training.controls import OPTION, acts
+from labkit.training.controls import OPTION, acts, named
 from labkit.training.experiment import METHODS, Experiment
 from labkit.training.live_run import Snapshot
 from labkit.training.presets_losses import CANDIDATES, PROXIES
@@ -16,27 +16,29 @@ from labkit.training.registry import owns_its_proxies
 from labkit.training.sections import NETWORKS, SOURCES
 
 LOSS_LABELS = {
-    "c2": "C2: contrastive, two margins",
-    "c1": "C1: contrastive on cosines",
+    "c2": "C2: contrastive",
+    "c1": "C1: cosines",
     "triplet": "Triplet",
     "ms": "Multi-similarity",
     "rll": "Ranked list",
-    "soft_triple": "SoftTriple (own proxies)",
-    "proxy_nca": "Proxy-NCA (own proxies)",
-    "proxy_anchor": "Proxy anchor (own proxies)",
-    "proxy_gml": "ProxyGML (own proxies)",
+    "soft_triple": "SoftTriple (own)",
+    "proxy_nca": "ProxyNCA++ (own)",
+    "proxy_anchor": "ProxyAnchor (own)",
+    "proxy_gml": "ProxyGML (own)",
 }
 METHOD_LABELS = {
-    "ccp": "CCP: many proxy problems",
+    "ccp": "CCP: many problems",
     "proxy": "one proxy problem",
-    "samples": "samples as anchors",
-    "pairs": "pairs of the batch, no proxies",
+    "samples": "samples as proxies",
+    "pairs": "pairs, no proxies",
 }
 NETWORK_LABELS = {"small": "small, fast", "resnet20v2": "ResNet20 v2, slow"}
 SOURCE_LABELS = {
-    "auto": "the best that is here", "mnist": "MNIST", "mnist-5k": "5,000 of MNIST", "digits-8x8": "digits of 8 × 8",
+    "auto": "best that is here", "mnist": "MNIST", "mnist-5k": "5,000 of MNIST", "digits-8x8": "digits of 8 × 8",
 }  # fmt: skip
-_WHEN = "at the next step; patience: next evaluation; pool and selection: next new start"
+_WHEN = "at the next step; patience: next evaluation; pool, selection: next problem"
+_NONE = "none"  # not None: a menu loses sight of an entry whose value is that
+_PULL = "λ, pull towards the weights at the end of the last problem"
 _WIDE = {"width": "auto"}
 _STYLE = {"description_width": "96px"}
 
@@ -79,7 +81,7 @@ class Controls:
         self._quiet = False
         self.hot: dict[str, Any] = {
             "optimizer.learning_rate": _log(-5, 0, description="Learning rate"),
-            "projections.projection_weight": _log(-6, 2, description="λ"),
+            "projections.projection_weight": _log(-6, 2, description="λ (pull back)"),
             "projections.patience": _whole(1, 40, description="Patience"),
             "projections.pool_size": _whole(1, 64, description="Pool size"),
             "projections.selection": ipywidgets.Dropdown(
@@ -91,13 +93,14 @@ class Controls:
             "loss.name": _menu(LOSS_LABELS, [*self._own, *LOSS_LABELS], description="Loss"),
             "projections.proxies_per_class": _whole(1, 16, description="Proxies K"),
             "loss.options.normalize": ipywidgets.Dropdown(
-                options=[("into the ball", "lipschitz"), ("onto the circle", "l2"), ("none", None)],
+                options=[("into the ball", "lipschitz"), ("onto the circle", "l2"), ("none", _NONE)],
                 description="Normalisation", layout=_WIDE, style=_STYLE,
             ),
             "network.name": _menu(NETWORK_LABELS, NETWORKS, description="Network"),
             "data.source": _menu(SOURCE_LABELS, SOURCES, description="Data"),
             "seed": ipywidgets.BoundedIntText(min=0, max=2**31 - 1, description="Seed", layout=_WIDE, style=_STYLE),
         }  # fmt: skip
+        self.cold["loss.name"].tooltip = "Loss; (own): it brings proxies of its own"
         for setting, widget in self.hot.items():
             self._listen(setting, widget, self._moved)
         for setting, widget in self.cold.items():
@@ -109,7 +112,8 @@ class Controls:
 
     def _arrange(self) -> None:
         for setting, widget in self.hot.items():
-            widget.tooltip = f"{widget.description}: acts {acts(setting)}"
+            name = _PULL if setting == "projections.projection_weight" else widget.description
+            widget.tooltip = f"{name}: acts {acts(setting)}"
         self._hot_grid.children = tuple(self.hot.values())
 
     def _listen(self, setting: str, widget: Any, does: Callable[[str, Any], None]) -> None:
@@ -121,7 +125,7 @@ class Controls:
         self._change(setting, value)
 
     def _replaced(self, setting: str, value: Any) -> None:
-        changes = {setting: value}
+        changes = {setting: None if value == _NONE and setting == "loss.options.normalize" else value}
         if setting == "loss.name" and value not in self._own:
             changes = {"loss": {"name": value, "options": dict(CANDIDATES["2d"][value][-1])}}
             if owns_its_proxies(value):
@@ -156,7 +160,7 @@ class Controls:
         if setting == "loss.name":
             return own_loss or snapshot.settings.loss.name
         if setting == "loss.options.normalize":
-            return snapshot.settings.loss.options.get("normalize", _normalize_of(snapshot.settings))
+            return snapshot.settings.loss.options.get("normalize", _normalize_of(snapshot.settings)) or _NONE
         if setting.startswith(OPTION):
             return snapshot.options[setting.removeprefix(OPTION)]
         section, _, name = setting.rpartition(".")
@@ -169,7 +173,7 @@ class Controls:
             self._shown.pop(setting, None)
         for name, value in options.items():
             setting = OPTION + name
-            label = {"pos_margin": "Margin m⁺", "neg_margin": "Margin m⁻"}.get(name, name.replace("_", " ").capitalize())
+            label = named(setting).capitalize()
             if "margin" in name:
                 widget = ipywidgets.FloatSlider(
                     value=value, min=min(0.0, value), max=max(2.0, value), step=0.01, description=label,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from labkit.panels.live_canvas import LiveCanvas
-from labkit.panels.live_scene import Cast, Course, Scene, chosen_by, scene_of
+from labkit.panels.live_scene import Cast, Course, Scene, age_of_rings, chosen_by, scene_of
 from labkit.training.live_run import Frame, Snapshot
 
 
@@ -65,7 +65,8 @@ class LiveFigure:
         ended = sum(at is None or boundary.frame <= at for boundary in snapshot.boundaries)
         known = self._scenes.get(at)
         if known is None or known[0] is not frame or known[1] != ended:
-            made = scene_of(self._cast, frame, snapshot.chosen(at), chosen_by(snapshot, at))
+            age = age_of_rings(snapshot, frame, at)
+            made = scene_of(self._cast, frame, snapshot.chosen(at), chosen_by(snapshot, at), age)
             known = self._scenes[at] = frame, ended, made
         return known[2]
 

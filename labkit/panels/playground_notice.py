@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import math
 
+from labkit.errors import LabError
 from labkit.training.controls import NEXT_PROBLEM
 from labkit.training.live_run import Snapshot
 
@@ -12,15 +13,17 @@ COLLAPSED = 0.1  # a spread below this share of the problem's first is called co
 
 HELP = """
 <p><b>The map</b> shows test pictures as small three-armed marks, a colour and a number for each class. Squares are the
-proxies as they are now, rings are the samples' places that were chosen, by K-Center or at random, for the running problem
-(at a problem's last snapshot: for the next one). Point at a mark to see its picture; press a name in the legend to hide
+proxies as they are now, rings the places of the samples that were chosen, by K-Center or at random, as the start of the
+running problem (at a problem's last snapshot: of the next one); they fade as it goes on. Point at a mark to see its picture; press a name in the legend to hide
 it, a class twice to see it alone. Drag over map or curves to look closer, press them twice to see all again.</p>
 <p><b>The curves</b> have a point per evaluation. Dotted lines: a proxy problem ends, its successor's number beside it.
 Dashed lines with a triangle: you changed something; point at the triangle.</p>
-<p><b>Acts at once</b> says beside each control from when it acts. <b>Restarts</b> begins the run anew, paused.
+<p><b>Acts at once</b>: from when is said beside these words and where you point at a control. <b>λ</b> pulls the network
+towards its weights at the end of the last problem, from the second problem on; pool and selection say how the next start is
+chosen: set all three before you press <b>Next problem</b>. <b>Restarts</b> begins the run anew, paused, without asking.
 <b>Play</b> and <b>Pause</b> do what they say; <b>Step</b> does one step, <b>25 steps</b> as many as lie between two evaluations;
-<b>Next problem</b> starts the proxies anew from chosen samples; <b>Reset</b> begins again with the settings as they stand;
-<b>Stop</b> also gives the computer's cores back. The <b>Snapshot</b> slider goes back in time while the run goes on; its right
+<b>Next problem</b> starts the proxies anew from chosen samples; <b>Reset</b> goes back to step 0 with the settings as they stand;
+<b>Stop</b> pauses, and gives the computer's cores back. The <b>Snapshot</b> slider goes back in time while the run goes on; its right
 end, or <b>Newest</b>, is now.</p>
 <p>Everything can be reached with Tab; arrow keys move sliders, Space presses buttons.</p>
 """
@@ -32,9 +35,15 @@ def what_to_notice(snapshot: Snapshot, preset: str) -> str:
         return "The run has left the numbers: the last change was too much for it. Go back, and try a smaller one."
     if len(steps) < 2:
         return preset
-    moved = [event for event in snapshot.events if event.get("setting", NEXT_PROBLEM) != NEXT_PROBLEM]
-    if moved and snapshot.step - moved[-1]["step"] < 100:
-        return f"Changed at step {moved[-1]['step']}: {moved[-1]['what']} (dashed line). Compare the curves left and right of it."
+    last = max((b.step for b in snapshot.boundaries if b.chosen is not None), default=-1)
+    if last >= steps[-1]:  # the last figures are those of the problem before
+        return (
+            "A new problem: the squares have jumped to the rings, on samples of their class. The title of the map tells their "
+            f"cover; the curves still end with the old problem, at step {last:,}, and go on at the next evaluation."
+        )
+    moved = snapshot.events[-1] if snapshot.events else {}
+    if moved.get("setting", NEXT_PROBLEM) != NEXT_PROBLEM and last <= moved["step"] and snapshot.step - moved["step"] < 100:
+        return f"Changed at step {moved['step']}: {moved['what']} (dashed line). Compare the curves left and right of it."
     spread, cover, score = (snapshot.metrics.get(key, ()) for key in ("proxy_spread", "covering_q95", "map_at_r"))
     if not spread or not any(value > 0 for value in spread):
         return preset
@@ -44,16 +53,25 @@ def what_to_notice(snapshot: Snapshot, preset: str) -> str:
         old, new = cover[mine[0] - 1], cover[mine[-1]]
         way = "shrank" if new < old else "went"
         return (
-            f"A new problem: the squares started at the rings, spread out over their class. The 95 % cover {way} from "
-            f"{old:.2f} to {new:.2f}; MAP@R is {score[-1]:.2f}, and was {score[mine[0] - 1]:.2f} when the last problem ended."
+            f"A new problem: the squares started at the rings, on samples of their class. The 95 % cover {way} from "
+            f"{old:.2f} to {new:.2f}; MAP@R is {score[-1]:.2f}, and was {score[mine[0] - 1]:.2f} when the last problem ended. "
+            "MAP@R follows later, if at all: give it some 200 steps."
         )
     if spread[-1] < COLLAPSED * before and snapshot.settings.method in ("ccp", "proxy"):
-        end = "Press Next problem to set them apart." if snapshot.settings.method == "proxy" else "Soon the problem ends."
+        by_hand = "Next problem starts them anew; MAP@R may fall at first."
+        end = by_hand if snapshot.settings.method == "proxy" else "Soon the problem ends."
         return (
             f"The proxies of a class have run together: their spread fell from {before:.2g} to {spread[-1]:.2g}, while the "
             f"class still reaches {cover[-1]:.2f} beyond them. {end}"
         )
     return preset
+
+
+def check_has_trained(snapshot: Snapshot) -> None:
+    """Raise LabError where the running problem has only just begun, and so cannot be ended."""
+    begun = max((b.step for b in snapshot.boundaries), default=0)
+    if snapshot.state != "playing" and snapshot.step == begun and snapshot.settings.method != "pairs":
+        raise LabError("Next problem", "a problem that has trained", "one that has only just begun", "Train a step first.")
 
 
 def where_it_stands(snapshot: Snapshot, at: int | None) -> str:

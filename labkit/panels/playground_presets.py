@@ -34,9 +34,10 @@ PRESETS: dict[str, Preset] = {
         "Collapse: one proxy problem",
         "proxy",
         {},
-        "Press Play. The four squares of each class run together onto one point while the samples stay spread: the proxy "
-        "spread falls a hundredfold. Around step 700 press Next problem: the squares jump to the rings that K-Center "
-        "chose, the 95 % cover shrinks, and MAP@R goes on rising.",
+        "Press Play. The four squares of each class run together: the proxy spread falls a hundredfold. At about step 700 "
+        "(half a minute on an idle machine, two or three on a busy one) press Next problem, once: the squares jump to the "
+        "rings, samples that K-Center chose, and the 95 % cover shrinks. Watch what MAP@R does in the next 300 steps; it need "
+        "not rise.",
     ),
     "ccp": Preset(
         "CCP: alternating projections",

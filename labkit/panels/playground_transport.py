@@ -37,8 +37,8 @@ class Transport:
             button("Step", does["step"], tooltip="One step"),
             button("25 steps", does["steps"], tooltip="To about the next evaluation"),
             button("Next problem", does["next_problem"], tooltip="Start the proxies anew from chosen samples", style="success"),
-            button("Reset", does["reset"], tooltip="Begin again with these settings"),
-            button("Stop", does["stop"], tooltip="End, and give the cores back"),
+            button("Reset", does["reset"], tooltip="Back to step 0, with the settings as they stand"),
+            button("Stop", does["stop"], tooltip="Pause, and give the computer's cores back; Play goes on"),
             self.back,
             self.status,
         )

@@ -41,15 +41,15 @@ def covering_picture(steps: CoveringSteps, step: int, *, title: str | None = Non
     extent = extent_of(plane, *clouds)
     square_axes(fig, extent, plane, row=1, col=1)
     label_radii(fig)
-    _name_classes(fig, steps, clouds, extent)
+    name_classes(fig, steps, clouds, extent)
     now = steps.greedy[step]
     head = f"After {how_many(step)} the covering radius is {number(now)}" if np.isfinite(now) else "No centre yet"
     head += " (mean over classes)" if len(steps.sets) > 1 and np.isfinite(now) else ""
-    present(fig, title if title is not None else head, _legend_text(steps, step), width=width, height=430)
+    present(fig, title if title is not None else head, what_marks_mean(steps, step), width=width, height=430)
     return fig
 
 
-def _legend_text(steps: CoveringSteps, step: int) -> str:
+def what_marks_mean(steps: CoveringSteps, step: int) -> str:
     """What the marks in the plane mean, of those that are there."""
     covers = steps.at(step)
     balls = "balls: each class's own radius" if len(covers) > 1 else "balls: the radius"
@@ -62,8 +62,8 @@ def _legend_text(steps: CoveringSteps, step: int) -> str:
     return "; ".join(text for text, there in parts.items() if there)
 
 
-def _name_classes(fig: Any, steps: CoveringSteps, clouds: list[Floats], extent: float) -> None:
-    """Each class's name beyond the outer edge of its samples; one class alone needs none."""
+def name_classes(fig: Any, steps: CoveringSteps, clouds: list[Floats], extent: float) -> None:
+    """Each class's name beyond the outer edge of its samples, (n_c, 2) in `clouds`; one class alone needs none."""
     if len(clouds) < 2:
         return
     owners = np.repeat(np.arange(len(clouds)), [len(cloud) for cloud in clouds])

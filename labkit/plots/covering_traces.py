@@ -19,6 +19,7 @@ ORDER = [
     *BALLS, "samples", "proxies", "links", "farthest", "picks",
     "random band", "random median", "greedy / 2", "best", "greedy", "now",
 ]  # fmt: skip
+CLOSE = 0.045  # of the picture's width: numbers of picks nearer than that would lie over each other
 TRACES = {name: place for place, name in enumerate(ORDER)}
 
 
@@ -50,7 +51,7 @@ def blank_traces() -> list[tuple[Any, int]]:
         go.Scatter(
             mode="markers+text", name="picks", showlegend=False, textposition="top center",
             textfont={"size": 12, "color": INK}, marker={"symbol": "circle", "size": 13, "color": "white", "line": {"width": 2.5}},
-            customdata=[], hovertemplate="pick %{text}, %{customdata}<extra></extra>",
+            customdata=[], hovertemplate="pick %{customdata}<extra></extra>",
         ),
     ]  # fmt: skip
     radius = "%{x} picks: radius %{y:.3f}<extra></extra>"
@@ -83,8 +84,8 @@ def blank_traces() -> list[tuple[Any, int]]:
 
 
 def label_radii(fig: Any) -> None:
-    """The axes and the legend of the curves, for the picture and the panel alike."""
-    fig.update_layout(legend={"y": 1.0, "yanchor": "top", "x": 1.02, "xanchor": "left"})
+    """The axes and the legend of the curves, for the picture and the panel alike; below, clear of plotly's own buttons."""
+    fig.update_layout(legend={"y": 0.0, "yanchor": "bottom", "x": 1.02, "xanchor": "left"})
     fig.update_xaxes(title_text="picks", dtick=1, row=1, col=2)
     fig.update_yaxes(title_text="covering radius (distance)", rangemode="tozero", row=1, col=2)
 
@@ -124,13 +125,26 @@ def _plane_updates(steps: CoveringSteps, covers: list[Cover], plane: Plane) -> d
     gap = np.full(2, np.nan)
     updates["links"] = _xy(_stack([np.stack((a, b, gap)) for a, b, _ in far]))
     updates["farthest"] = _xy(_stack([a[None] for a, _, _ in far])) | {"text": [n for _, _, n in far]}
-    taken = [len(c.picks) for c in covers]
-    updates["picks"] = _xy(_stack([plane(s.points[c.picks]) for s, c in zip(sets, covers, strict=True)])) | {
-        "text": [str(i + 1) for count in taken for i in range(count)],
-        "customdata": _repeat(names, taken),
-        "marker": {"line": {"color": _repeat(colors, taken)}},
+    taken = [plane(s.points[c.picks]) for s, c in zip(sets, covers, strict=True)]
+    cloud = np.concatenate([plane(s.points) for s in sets])
+    near = CLOSE * float(np.ptp(cloud, axis=0).max())
+    updates["picks"] = _xy(_stack(taken)) | {
+        "text": [text for picks in taken for text in _pick_numbers(picks, near)],
+        "customdata": [f"{i + 1}, {name}" for picks, name in zip(taken, names, strict=True) for i in range(len(picks))],
+        "marker": {"line": {"color": _repeat(colors, [len(picks) for picks in taken])}},
     }
     return updates
+
+
+def _pick_numbers(places: Floats, near: float) -> list[str]:
+    """A number for each of (m, 2) picks of a class; picks within `near` of an earlier one share its label: "1,3"."""
+    texts: list[str] = []
+    for i, place in enumerate(places):
+        close = [j for j in range(i) if texts[j] and np.linalg.norm(place - places[j]) < near]
+        if close:
+            texts[close[0]] += f",{i + 1}"
+        texts.append("" if close else str(i + 1))
+    return texts
 
 
 def _curve_updates(steps: CoveringSteps, step: int, random: bool, best: bool) -> dict[str, dict[str, Any]]:
@@ -163,7 +177,8 @@ def notice(steps: CoveringSteps, step: int, *, random: bool = True, best: bool =
     text = f"Radius {number(now)}" + (" (mean over classes)" if several else "") + f" after {how_many(step)}."
     if step < steps.k:
         following = steps.greedy[step + 1]
-        text += f" The star is farthest from all centres and comes next, which leaves {number(following)}."
+        star = "Each class's star" if several else "The star"
+        text += f" {star} is farthest from all centres and comes next, which leaves {number(following)}."
         if following > 0.95 * now:
             text += " That helps little: another sample is almost as far."
     if step and random:

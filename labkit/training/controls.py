@@ -36,6 +36,8 @@ NAMES = {
     "projections.patience": "patience",
     "projections.pool_size": "pool size",
     "projections.selection": "selection",
+    OPTION + "pos_margin": "margin m⁺",
+    OPTION + "neg_margin": "margin m⁻",
 }
 
 
@@ -52,6 +54,11 @@ def acts(setting: str) -> str:
         hint = f"Reset the session with experiment.replace(**{{{setting!r}: ...}})."
         raise LabError("setting", f"one that acts at once: {', '.join(ACTS)}, {OPTION}…", repr(setting), hint)
     return ACTS[setting]
+
+
+def named(setting: str) -> str:
+    """What a setting is called, on a control as in an event."""
+    return NAMES.get(setting, setting.removeprefix(OPTION).replace("_", " "))
 
 
 def hot_options(loss: nn.Module) -> dict[str, float]:
@@ -114,8 +121,8 @@ def change(trainer: Trainer, setting: str, value: Any) -> dict[str, Any] | None:
     if old == value:
         return None
     _put(trainer, setting, value)
-    name = NAMES.get(setting, setting.removeprefix(OPTION))
-    event = {"step": trainer.steps_done, "setting": setting, "value": value, "what": f"{name} {_short(old)} → {_short(value)}"}
+    what = f"{named(setting)} {_short(old)} → {_short(value)}"
+    event = {"step": trainer.steps_done, "setting": setting, "value": value, "what": what}
     trainer.recorder.events.append(event)
     return event
 

@@ -72,7 +72,7 @@ def test_play_change_scrub_and_export(open_notebook, tmp_path):
     book.until("panel.session.snapshot.problem() == 2")
     book.until("panel.session.settle(0)")
     until_agrees(book)
-    assert len(book.live()[0]["chosen"]) == 80 and book.live()[0]["chosenBy"] == "chosen by K-Center"
+    assert len(book.live()[0]["chosen"]) == 80 and book.live()[0]["chosenBy"] == "start of this problem (K-Center)"
     # every control that acts at once, by keyboard, while it trains
     book.click("Play")
     moved = {
@@ -262,7 +262,7 @@ def test_looking_closer_and_at_one_class_alone(open_notebook):
     book.until("panel.session.settle(0) and panel._drawn[0] == panel.session.version")
     until_agrees(book)
     legend = book.page.locator(".labkit-live .legend button")
-    assert [legend.nth(at).inner_text() for at in (0, 9, 10, 11)] == ["0", "9", "proxies", "chosen at random"]
+    assert [legend.nth(at).inner_text() for at in (0, 9, 10, 11)] == ["0", "9", "proxies", "start of this problem (at random)"]
     book.page.locator(".labkit-live").scroll_into_view_if_needed()
     drag(book, (0.4, 0.3), (0.7, 0.6), 0)
     drag(book, (0.5, 0.5), (0.8, 0.5), 1)

@@ -112,7 +112,11 @@ def test_filters(panel, recording):
     wrong = misread(recording.embeddings[2], recording.labels)
     assert panel.shown.tolist() == np.flatnonzero(wrong).tolist() and wrong.any()
     assert f"{wrong.sum():,} of 120 pass the filters" in panel.notice.value
-    panel.controls.highlight.value = int(recording.labels[panel.shown[0]])
+    menu = panel.controls.highlight
+    menu.value = int(recording.labels[panel.shown[0]])
+    menu.label = "none"  # as somebody does who chooses it again: it is seen, and nothing stands out
+    assert menu.index == 0 and menu.label == "none" and panel.controls.standing_out is None
+    menu.value = int(recording.labels[panel.shown[0]])
     assert len(set(panel.figure.data[TRACES["samples"]].marker.opacity)) == 2
     panel.controls.show.value = []
     assert points(panel, "samples") == 0 and panel.message.value == ""

@@ -39,7 +39,7 @@ def test_buttons_step_forth_and_back_and_stop_at_the_ends(panel):
     assert panel.step == 2 and points(panel, "picks") == 20 and "after 2 picks" in panel.notice.value
     press(panel, "To the end")
     press(panel, "Next")
-    assert panel.step == 4 and panel.figure.layout.title.text == "<b>4 of 4 picks</b>"
+    assert panel.step == 4 and panel.figure.layout.title.text.startswith("<b>4 of 4 picks</b>")
     press(panel, "Start over")
     assert panel.step == 0
 
@@ -62,6 +62,28 @@ def test_one_class_or_all(panel):
     assert [s.name for s in panel.steps.sets] == ["7"] and points(panel, "samples") == 8
     low, high = panel.figure.layout.xaxis.range
     assert high - low < 1.5
+
+
+def test_classes_are_named_and_the_marks_explained_without_opening_the_help(panel):
+    assert [note.text for note in panel.figure.layout.annotations] == [f"<b>{digit}</b>" for digit in range(10)]
+    title = panel.figure.layout.title
+    assert "squares: centres that are there already" in title.text and "rings" not in title.text
+    panel.go(1)
+    assert "rings: picks" in title.text and "star: the farthest sample" in title.text and "balls" in title.text
+    assert "Each class's star is farthest" in panel.notice.value
+    panel.classes.value = "7"
+    assert not panel.figure.layout.annotations and "The star is farthest" in panel.notice.value
+
+
+def test_numbers_of_picks_that_lie_together_share_a_label():
+    at = np.array([[0, 0], [1, 0], [0.001, 0], [1.001, 0], [0, 1]])
+    panel = KCenterStepper(at, np.zeros(5, int), k=5)
+    panel.go(5)
+    texts, told = panel.figure.data[TRACES["picks"]].text, panel.figure.data[TRACES["picks"]].customdata
+    numbers = [int(n) for text in texts if text for n in text.split(",")]
+    assert sorted(numbers) == [1, 2, 3, 4, 5] and sum(bool(text) for text in texts) == 3
+    assert [text.split(",")[0] for text in told] == ["1", "2", "3", "4", "5"]
+    panel.close()
 
 
 def test_with_and_without_the_proxies(panel):

@@ -260,8 +260,15 @@ def test_which_selection_chose_is_told_by_the_order_of_what_happened():
 
     change = {"step": 10, "setting": "projections.selection", "value": "random", "what": ""}
     by_hand = {"step": 10, "setting": "next_problem", "value": None, "what": ""}
-    assert told(change, end=11) == told(change, by_hand, end=10) == "chosen at random"
-    assert told(change, end=9) == told(change, end=10) == told(by_hand, change, end=10) == "chosen by K-Center"
+    assert told(change, end=11) == told(change, by_hand, end=10) == "start of this problem (at random)"
+    by_k_center = "start of this problem (K-Center)"
+    assert told(change, end=9) == told(change, end=10) == told(by_hand, change, end=10) == by_k_center
+
+
+def test_rings_fade_as_their_problem_grows_old():
+    proxies = np.zeros((2, 1, 2))
+    strength = [scene_of(cast_of([0, 1]), frame_of([[0, 0], [0, 1]]), proxies, "", age).chosen_strength for age in (0, 50, 100, 150, 9000)]
+    assert strength[0] == strength[1] == 1 > strength[2] > strength[3] == strength[4] == pytest.approx(0.15)
 
 
 def test_a_scene_is_never_changed():

@@ -81,16 +81,16 @@ def test_the_rings_say_what_chose_them(make):
     go(panel, 3)
     panel.controls.hot["projections.selection"].value = "random"
     go(panel, 2)
-    assert panel.figure.scene.chosen_by == "chosen by K-Center"  # the running problem began before that
+    assert panel.figure.scene.chosen_by == "start of this problem (K-Center)"  # the running problem began before that
     panel.next_problem()
     go(panel, 2)
-    assert panel.figure.scene.chosen_by == "chosen at random"
+    assert panel.figure.scene.chosen_by == "start of this problem (at random)"
     panel.controls.hot["projections.selection"].value = "k_center"
     go(panel, 3)
-    assert panel.figure.scene.chosen_by == "chosen at random"
+    assert panel.figure.scene.chosen_by == "start of this problem (at random)"
     panel.transport.timeline.value = 0
-    assert panel.figure.scene.chosen_by == "chosen by K-Center"
-    assert make("random").figure.scene.chosen_by == "chosen at random"
+    assert panel.figure.scene.chosen_by == "start of this problem (K-Center)"
+    assert make("random").figure.scene.chosen_by == "start of this problem (at random)"
 
 
 def test_the_curves_have_a_point_per_evaluation_and_marks_where_something_changed(make):
@@ -326,6 +326,71 @@ def test_the_notice_follows_the_state(make):
     panel.next_problem()
     go(panel, 5)
     assert "the squares started at the rings" in panel.notice.value
+
+
+def test_the_notice_never_speaks_of_what_is_over(make):
+    panel = make("collapse")
+    go(panel, 12)
+    panel.next_problem()
+    go(panel, 2)  # no evaluation yet: the last figures are those of the problem before
+    assert "have jumped to the rings" in panel.notice.value and "at step 12" in panel.notice.value
+    go(panel, 6)
+    assert "the squares started at the rings" in panel.notice.value and "give it some 200 steps" in panel.notice.value
+    panel.controls.hot["loss.options.neg_margin"].value = 0.8
+    go(panel, 1)
+    assert "margin m⁻ " in panel.notice.value and "→ 0.8" in panel.notice.value  # the name that its slider has
+    panel.next_problem()
+    go(panel, 7)
+    assert "Changed at step" not in panel.notice.value
+
+
+def test_a_change_at_the_step_at_which_a_problem_began_is_told(make):
+    panel = make("collapse")
+    go(panel, 10)
+    panel.next_problem()
+    panel.run_pending()
+    panel.controls.hot["optimizer.learning_rate"].value = 0.005
+    go(panel, 5)
+    assert "Changed at step 10" in panel.notice.value
+
+
+def test_a_problem_that_has_only_just_begun_is_not_ended_and_that_is_said(make):
+    panel = make("collapse")
+    panel.next_problem()
+    assert "Train a step first" in panel.message.value
+    go(panel, 3)
+    panel.next_problem()
+    panel.run_pending()
+    assert panel.message.value == ""
+    panel.next_problem()
+    panel.run_pending()
+    assert "only just begun" in panel.message.value and panel.session.snapshot.problem() == 2
+    go(panel, 1)
+    panel.next_problem()
+    panel.run_pending()
+    assert panel.message.value == "" and panel.session.snapshot.problem() == 3
+
+
+def test_rings_at_a_problems_last_snapshot_are_the_next_ones_and_old_rings_fade(make):
+    panel = make("collapse")
+    go(panel, 10)
+    panel.next_problem()
+    panel.run_pending()
+    frame = panel.session.snapshot.boundaries[0].frame
+    assert panel.figure.scene.chosen_by == "start of this problem (K-Center)"
+    panel.transport.timeline.value = frame
+    assert (panel.figure.scene.chosen_by, panel.figure.scene.chosen_strength) == ("start of the next problem (K-Center)", 1.0)
+    panel.transport.timeline.value = panel.transport.timeline.max
+    go(panel, 60)
+    assert panel.figure.scene.chosen_strength < 1
+
+
+def test_no_entry_of_a_menu_is_lost_when_it_is_chosen(make):
+    panel = make()
+    menu = panel.controls.cold["loss.options.normalize"]
+    menu.label = "none"
+    panel.run_pending()
+    assert menu.label == "none" and menu.index == 2 and panel.session.snapshot.settings.loss.options["normalize"] is None
 
 
 def test_a_loss_that_turns_nan_says_so_and_goes_back(make):
