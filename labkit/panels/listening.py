@@ -14,7 +14,8 @@ MODULE = frozenset({"_esm", "_css", "_anywidget_id"})  # what a page that asks a
 class Listening(anywidget.AnyWidget):
     """An anywidget whose page can ask for what it missed; its module is `listening_module(…)`.
 
-    The page counts `_missed` up and is sent the whole state, then `_told`, the same number.
+    The page sets `_missed` to a number that no other page will have thought of, and is sent the whole state, then `_told`,
+    the same number.
     """
 
     _missed = traitlets.Int(0).tag(sync=True)

@@ -50,7 +50,7 @@ def test_a_figure_hears_of_changes_and_of_what_came_too_early(hurried):
     book.run()
     until_x(book, [7, 8])
     until_x(book, [7, 8], plot=1)
-    assert book.value("figure._missed") == 1  # else the page was not late, and nothing has been tested
+    assert book.value("figure._missed") > 0  # else the page was not late, and nothing has been tested
     for at in range(3):
         book.execute(f"figure.data[0].x = [{at}, {at + 1}]")
         until_x(book, [at, at + 1])
@@ -68,7 +68,7 @@ def test_a_live_picture_and_a_copy_button_hear(hurried):
     book = hurried(PLAYGROUND)
     book.run()
     book.until_live()
-    book.until("panel.figure._missed == 1")
+    book.until("panel.figure._missed > 0")
     assert len(book.page.locator(".labkit-live").all()) == 1
     book.click("Step")
     book.until("panel.session.snapshot.step > 0")
