@@ -245,6 +245,6 @@ def parse_settings(pairs: list[str]) -> dict[str, Any]:
             raise LabError("--set", "name=value, e.g. projections.patience=5", repr(pair))
         try:
             settings[name.strip()] = json.loads(text)
-        except json.JSONDecodeError:
+        except (ValueError, RecursionError):  # no JSON, a number too long to be read, or brackets too deep
             settings[name.strip()] = text.strip()
     return settings

@@ -10,7 +10,7 @@ from torch import Tensor
 from labkit.errors import LabError
 from labkit.k_center import pick_batched, pick_lazily
 from labkit.scaling import binary_scale, peak, unscaled
-from labkit.validation import check_finite, check_number, describe
+from labkit.validation import check_dense, check_finite, check_number, check_stored, describe
 
 _LARGE, _MANY = 4096, 16  # points of a set and picks from which the lazy way pays
 
@@ -48,8 +48,8 @@ def greedy_k_center(points: Tensor, k: int, initial: Tensor | None = None, mask:
 
     Raises
     ------
-    LabError : wrong shapes or dtypes, NaN or infinite points, or some further apart than the largest number; k < 1 or
-        larger than the valid points of some set.
+    LabError : wrong shapes or dtypes, sparse or meta tensors, NaN or infinite points, or some further apart than the
+        largest number; k < 1 or larger than the valid points of some set.
 
     Examples
     --------
@@ -93,6 +93,7 @@ def random_selection(candidates: int | Tensor, k: int, generator: torch.Generato
         candidates = torch.ones(n, dtype=torch.bool)
     if candidates.dtype != torch.bool or candidates.ndim == 0:
         raise LabError("candidates", "a number of points or a bool mask (…, n)", describe(candidates))
+    check_stored("candidates", candidates)
     k = _checked_k(k, candidates.shape[-1], candidates)
     device = candidates.device if generator is None else generator.device
     keys = torch.rand(candidates.shape, dtype=torch.float64, generator=generator, device=device)
@@ -129,6 +130,7 @@ def _checked_points(points: Any, mask: Any) -> tuple[Tensor, Tensor | None]:
         raise LabError("points", "a torch.Tensor of shape (…, n, D), none of them 0", describe(points))
     if not points.is_floating_point():
         raise LabError("points", "a floating dtype", describe(points), "Convert with .float().")
+    check_dense("points", points)
     points = points.detach()
     if points.dtype != torch.float64:
         points = points.float()
@@ -137,6 +139,7 @@ def _checked_points(points: Any, mask: Any) -> tuple[Tensor, Tensor | None]:
         return points, None
     if not isinstance(mask, Tensor) or mask.dtype != torch.bool or mask.shape != points.shape[:-1]:
         raise LabError("mask", f"a bool tensor of shape {tuple(points.shape[:-1])}", describe(mask))
+    check_stored("mask", mask)
     mask = mask.to(points.device)
     points = points.masked_fill(~mask[..., None], 0.0)
     check_finite("points", points)
@@ -165,6 +168,7 @@ def _checked_initial(initial: Any, points: Tensor) -> Tensor | None:
         raise LabError("initial", wanted, describe(initial))
     if initial.ndim != 2 and initial.shape[:-2] != lead:
         raise LabError("initial", wanted, describe(initial))
+    check_dense("initial", initial)
     centres = initial.detach().to(points)
     check_finite("initial", centres)  # in the dtype of the points, which may be too small for them
     return centres.expand(*lead, *centres.shape[-2:])

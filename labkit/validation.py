@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import difflib
 import errno
+import inspect
 import math
 import operator
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -46,11 +47,16 @@ def check_finite(name: str, values: Tensor) -> None:
         )
 
 
-def check_dense(name: str, values: Tensor) -> None:
-    """Refuse floating tensors that cannot be reckoned with: sparse ones, those on "meta" without numbers, 8-bit floats."""
+def check_stored(name: str, values: Tensor) -> None:
+    """Refuse tensors whose numbers do not all lie somewhere: sparse ones, and those on the device "meta"."""
     if values.layout != torch.strided or values.is_meta:
         kind = 'one on the device "meta", without numbers' if values.is_meta else f"layout {values.layout}"
         raise LabError(name, "a dense tensor", kind, "" if values.is_meta else "Convert with .to_dense().")
+
+
+def check_dense(name: str, values: Tensor) -> None:
+    """Refuse floating tensors that cannot be reckoned with: sparse ones, those on "meta" without numbers, 8-bit floats."""
+    check_stored(name, values)
     if values.dtype.itemsize < 2:
         raise LabError(name, "floats of 16, 32 or 64 bits", describe(values), "Convert with .float().")
 
@@ -89,6 +95,7 @@ def check_labels(name: str, labels: Any, n: int, *, of: str = "embeddings") -> T
         raise LabError(name, f"one label per row of {of}, shape ({n},)", f"shape {tuple(labels.shape)}")
     if labels.is_floating_point() or labels.is_complex() or labels.dtype == torch.bool:
         raise LabError(name, "integer class labels", describe(labels), "Convert with .long().")
+    check_stored(name, labels)
     return labels.long()
 
 
@@ -205,3 +212,21 @@ def check_path(name: str, value: Any) -> Path:
             hint = "File systems take names of up to 255 bytes."
             raise LabError(name, "a name that a file can have", describe(os.fspath(value)), hint) from error
     return Path(value)
+
+
+def check_takes(name: str, function: Callable[..., Any], *arguments: str, **named: str) -> None:
+    """Refuse a function that cannot be called with so many arguments, and with those that are `named`.
+
+    Raises
+    ------
+    LabError : says which argument is missing or too many. A function that does not tell its arguments is let pass.
+    """
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):
+        return
+    try:
+        signature.bind(*arguments, **named)
+    except TypeError as error:
+        wanted = ", ".join([*arguments, *(f"{key}=…" for key in named)])
+        raise LabError(name, f"something to be called as {name}({wanted})", f"{signature}: {error}"[:160]) from error

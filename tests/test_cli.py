@@ -214,6 +214,8 @@ def test_lab_s_default_is_a_notebook_of_this_checkout():
 def test_settings_are_json_or_text():
     pairs = ["a.b=0.5", "c=true", "d=[1, 2]", "e=k_center", "f=x=y", "g=1e-3"]
     assert cli.parse_settings(pairs) == {"a.b": 0.5, "c": True, "d": [1, 2], "e": "k_center", "f": "x=y", "g": 1e-3}
+    deep, long = "[" * 100_000, "1" * 5_000
+    assert cli.parse_settings([f"a={deep}", f"b={long}"]) == {"a": deep, "b": long}  # which a setting may refuse
     for wrong in ("alone", "=3"):
         with pytest.raises(LabError, match="--set"):
             cli.parse_settings([wrong])

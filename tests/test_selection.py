@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from labkit import selection
 from labkit.errors import LabError
+from labkit.metrics import retrieval_metrics
 from labkit.selection import greedy_k_center, random_selection
 from tests.oracles.selection import greedy, optimal_radius
 
@@ -247,3 +248,31 @@ def test_random_selection_names_bad_input(candidates, k, named):
     with pytest.raises(LabError) as error:
         random_selection(candidates, k, torch.Generator())
     assert error.value.argument == named
+
+
+ODD = {
+    "sparse": lambda x: x.to_sparse(),
+    "rows": lambda x: x.to_sparse_csr(),
+    "meta": lambda x: x.to("meta"),
+}
+
+
+@pytest.mark.parametrize("kind", ODD)
+def test_tensors_without_a_place_for_each_number_are_named(kind):
+    odd, points = ODD[kind], torch.arange(12.0).view(6, 2)
+    for call, named in (
+        (lambda: greedy_k_center(odd(points), 2), "points"),
+        (lambda: greedy_k_center(points, 2, initial=odd(points)), "initial"),
+        (lambda: retrieval_metrics(odd(points), torch.tensor([0, 0, 1, 1, 2, 2])), "embeddings"),
+    ):
+        with pytest.raises(LabError, match=f"^{named}: expected a dense tensor"):
+            call()
+    if kind != "rows":  # which torch has for tables only
+        mask = torch.ones(6, dtype=torch.bool)
+        for call, named in (
+            (lambda: greedy_k_center(points, 2, mask=odd(mask)), "mask"),
+            (lambda: random_selection(odd(mask), 2), "candidates"),
+            (lambda: retrieval_metrics(points, odd(torch.tensor([0, 0, 1, 1, 2, 2]))), "labels"),
+        ):
+            with pytest.raises(LabError, match=f"^{named}: expected a dense tensor"):
+                call()

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import csv
 import os
+import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -13,6 +15,7 @@ from labkit.errors import LabError
 from labkit.files import storage_error
 
 COLUMNS = ("path", "label", "split")
+NUMBER = re.compile(r"0|-?[1-9][0-9]{0,16}")  # as Python writes them, so that no two are one number
 PART_FOLDERS = ("train", "test", "query", "gallery")
 
 
@@ -54,13 +57,14 @@ def read_folder(path: str | os.PathLike[str]) -> Catalogue:
 def read_table(path: str | os.PathLike[str]) -> Catalogue:
     """List the pictures of a CSV file with the columns `path`, `label` and, if wanted, `split`.
 
-    Paths are absolute or relative to the file's folder. Labels are any text (sorted as numbers where all are whole
-    numbers, which then are the ids as they are). `split` is train, test, query or gallery; without it the first half of
-    the classes is for training.
+    Paths are absolute or relative to the file's folder. Labels are any text (sorted as numbers where all are whole numbers
+    without a zero in front, which then are the ids as they are: 01 is text, and another class than 1). `split` is train,
+    test, query or gallery; without it the first half of the classes is for training.
 
     Raises
     ------
-    LabError : no such file, a column missing, a line without a path or label (told by number), an unknown split.
+    LabError : no such file, no table, a column missing or there twice; by its number, a line with more cells than columns,
+        without a path or label, or with an unknown split.
     """
     table = Path(path)
     try:
@@ -69,10 +73,14 @@ def read_table(path: str | os.PathLike[str]) -> Catalogue:
             columns = [name.strip().lower() for name in reader.fieldnames or []]
             if not {"path", "label"} <= set(columns):
                 raise LabError(str(path), f"the columns {', '.join(COLUMNS[:2])} (and split)", ", ".join(columns) or "none")
+            if twice := [name for name in COLUMNS if columns.count(name) > 1]:
+                raise LabError(str(path), "every column once", f"{twice[0]} {columns.count(twice[0])} times")
             reader.fieldnames = columns
-            rows = [(number, {key: (row.get(key) or "").strip() for key in COLUMNS}) for number, row in enumerate(reader, 2)]
+            rows = [(number, _row(path, number, row)) for number, row in enumerate(reader, 2)]
     except UnicodeDecodeError as error:
         raise LabError(str(path), "text in UTF-8", str(error)) from error
+    except csv.Error as error:
+        raise LabError(f"{path}, line {reader.line_num + 1}", "a line of a table", str(error)) from error
     except OSError as error:
         raise storage_error(path, error) from error
     for number, row in rows:
@@ -90,9 +98,20 @@ def read_table(path: str | os.PathLike[str]) -> Catalogue:
     )  # fmt: skip
 
 
+def _row(path: str | os.PathLike[str], number: int, row: dict[str | None, Any]) -> dict[str, str]:
+    """The cells that count of a line of the table."""
+    if None in row:
+        expected, hint = "as many cells as there are columns", "A comma inside a cell needs quotation marks around the cell."
+        raise LabError(f"{path}, line {number}", expected, f"{len(row[None])} more: {row[None][0]!r}"[:80], hint)
+    cells = {key: (row.get(key) or "").strip() for key in COLUMNS}
+    if "\0" in cells["path"]:
+        raise LabError(f"{path}, line {number}", "the name of a file", repr(cells["path"])[:80])
+    return cells
+
+
 def _numbered(labels: list[str]) -> tuple[np.ndarray[tuple[int], np.dtype[np.int64]], dict[int, str]]:
     """Ids for labels of text: the numbers themselves where all are, else their rank in alphabetical order."""
-    if all(label.lstrip("-").isdecimal() and len(label) < 18 for label in labels):
+    if all(NUMBER.fullmatch(label) for label in labels):
         ids = np.array([int(label) for label in labels], dtype=np.int64)
         return ids, {int(i): str(i) for i in np.unique(ids)}
     names = sorted(set(labels))

@@ -1,6 +1,7 @@
 """What each reader finds in a small copy of its data set, and how it tells what is wrong."""
 
 import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -154,12 +155,34 @@ def test_a_table_with_words_and_a_split(tmp_path):
         ("path,label\na.png,1\nb.png,1\n", "at least two"),
         ("path,label,split\na.png,1,train\nb.png,1,test\n", "1 in both"),
         ("", "columns"),
+        ("path,label,path\na.png,1,b.png\n", "every column once; got path 2 times"),
+        ("path,label\na.png,1\nb.png,2,3,4\n", "line 3: expected as many cells as there are columns; got 2 more: '3'"),
+        ("path,label\na\0.png,1\n", "line 2: expected the name of a file"),
+        ("path,label\na.png," + "x" * 140_000 + "\n", "line 2: expected a line of a table; got field larger"),
     ],
 )
 def test_a_table_that_will_not_do(tmp_path, text, words):
     (tmp_path / "list.csv").write_text(text)
     with pytest.raises(LabError, match=words):
         read_catalogue(tmp_path / "list.csv")
+
+
+@pytest.mark.parametrize("label", ["--5", "-", "5-", "-0", "²"])
+def test_labels_that_only_look_like_numbers_are_words(tmp_path, label):
+    (tmp_path / "list.csv").write_text(f"path,label\na.png,{label}\nb.png,7\n", encoding="utf-8")
+    assert set(read_catalogue(tmp_path / "list.csv").class_names.values()) == {label, "7"}
+
+
+def test_a_label_with_a_zero_in_front_is_a_class_of_its_own(tmp_path):
+    (tmp_path / "list.csv").write_text("path,label\na.png,01\nb.png,1\nc.png,-3\n")
+    found = read_catalogue(tmp_path / "list.csv")
+    assert [found.class_names[int(label)] for label in found.labels] == ["01", "1", "-3"] and len(set(found.labels.tolist())) == 3
+
+
+@pytest.mark.parametrize("source", [None, 5, "a\0b", "a" * 300, b"cub", Path("b" * 300)])
+def test_what_is_no_place(source):
+    with pytest.raises(LabError, match="data.source: expected"):
+        read_catalogue(source)
 
 
 def test_places_that_will_not_do(tmp_path):
