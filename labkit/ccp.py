@@ -12,7 +12,7 @@ from typing import Any, Literal, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from labkit.ccp_input import check_call, check_pool, check_same_model
+from labkit.ccp_input import check_call, check_pool, check_same_model, check_takes_pairs
 from labkit.errors import LabError
 from labkit.geometry import l2_normalize, lipschitz_normalize
 from labkit.losses.proxy_base import owns_proxies
@@ -99,6 +99,7 @@ class AlternatingProjections(nn.Module):
         self.restore_best = check_flag("restore_best", restore_best)
         self.grace = int(check_number("grace", grace, low=0, whole=True))
         self.owned = owns_proxies(loss, num_classes, embedding_size, proxies_per_class, self.pair_weight)
+        check_takes_pairs(loss, self.owned, self.pair_weight)
         if not self.owned:
             self.proxies = nn.Parameter(torch.zeros(num_classes, proxies_per_class, embedding_size))
         proxy_labels = torch.arange(num_classes).repeat_interleave(proxies_per_class)

@@ -8,7 +8,21 @@ import torch
 from torch import Tensor, nn
 
 from labkit.errors import LabError
-from labkit.validation import check_embeddings, check_finite, check_labels, describe
+from labkit.validation import check_embeddings, check_finite, check_labels, check_takes, describe
+
+
+def check_takes_pairs(loss: Any, owned: bool, pair_weight: float) -> None:
+    """Refuse a loss that cannot be called as `AlternatingProjections` calls it; one that owns its proxies gets no others.
+
+    Raises
+    ------
+    LabError : says which argument it lacks.
+    """
+    name, call = type(loss).__name__, getattr(loss, "forward", loss)
+    if owned or pair_weight > 0:
+        check_takes(name, call, "embeddings", "labels", "indices_tuple")
+    if not owned:
+        check_takes(name, call, "embeddings", "labels", ref_emb="…", ref_labels="…")
 
 
 def check_call(embeddings: Any, labels: Any, anchors: Any, shape: tuple[int, int, int]) -> Tensor:

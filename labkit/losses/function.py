@@ -12,7 +12,7 @@ from labkit.errors import LabError
 from labkit.geometry import cosine_similarity, pairwise_distance
 from labkit.losses.base import BaseLoss
 from labkit.losses.batch import Batch
-from labkit.validation import check_choice, describe
+from labkit.validation import check_choice, check_takes, describe
 
 
 class FunctionLoss(BaseLoss):
@@ -28,8 +28,8 @@ class FunctionLoss(BaseLoss):
 
     Raises
     ------
-    LabError : when called: `on` is neither, the function returns no 0-d tensor, or its value is not finite; and as
-        every loss does for input that cannot be used.
+    LabError : when called: `on` is neither, the function does not take these three or returns no finite 0-d tensor; and
+        as every loss does for input that cannot be used.
 
     Examples
     --------
@@ -46,9 +46,16 @@ class FunctionLoss(BaseLoss):
         super().__init__(normalize)
         self.function = function
         self.on = on
+        self._checked: Callable[..., Any] | None = None  # the function whose arguments have been looked at
 
     def check_parameters(self) -> None:
         check_choice("on", self.on, ("distance", "similarity"))
+        if self.function is self._checked:
+            return
+        if not callable(self.function):
+            raise LabError("function", "a function of values, same, different", describe(self.function))
+        check_takes(getattr(self.function, "__name__", "function"), self.function, "values", "same", "different")
+        self._checked = self.function
 
     def compute(self, batch: Batch) -> Tensor:
         alone = batch.references is None or batch.reference_labels is None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import threading
 from typing import Any
 
@@ -43,8 +44,25 @@ def check_given(experiment: Any, splits: Any, loss: Any) -> None:
     if not isinstance(loss, nn.Module):
         hint = "labkit.losses.FunctionLoss makes one of a function."
         raise LabError("loss", "a torch.nn.Module called as loss(embeddings, labels, …)", describe(loss), hint)
+    if "_modules" not in vars(loss):
+        kind = type(loss).__name__
+        raise LabError("loss", "a module that has been set up", f"a {kind} that is not", f"{kind}.__init__ has to call super().__init__() first.")
     if type(loss).forward is nn.Module.forward:
         raise LabError("loss", "a module with a forward method", type(loss).__name__)
+
+
+def copied(loss: nn.Module | None) -> nn.Module | None:
+    """A loss of its own for a run, so that the user's keeps its settings.
+
+    Raises
+    ------
+    LabError : it holds something that cannot be copied, such as an open file or a lock.
+    """
+    try:
+        return copy.deepcopy(loss)
+    except Exception as error:  # whatever the copying of its parts raises
+        hint = "Give a function that makes a trainer as build=…; it then makes a loss of its own for each run."
+        raise LabError("loss", "a loss that copy.deepcopy can copy", f"{type(error).__name__}: {error}"[:120], hint) from error
 
 
 def check_build(build: Any) -> Any:

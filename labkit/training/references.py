@@ -11,7 +11,7 @@ from labkit.losses import CrossBatchMemory
 from labkit.training.embedder import CHUNK, Embedder
 from labkit.training.experiment import Experiment
 from labkit.training.pictures import Pictures
-from labkit.validation import check_loss_value
+from labkit.validation import check_loss_value, check_takes
 
 
 class References:
@@ -35,6 +35,8 @@ class References:
         pictures: Pictures,
         embedder: Embedder,
     ) -> None:
+        if projections is None:
+            check_takes(type(loss).__name__, loss.forward, "embeddings", "labels")
         self.by_samples = experiment.method == "samples"
         self._start_random = experiment.projections.start == "random"
         self.pair_loss, self.projections = loss, projections

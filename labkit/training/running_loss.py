@@ -22,7 +22,7 @@ class RunningLoss:
         self._sum += loss.detach()
         self._count += 1
 
-    def take(self, step: int) -> float:
+    def check(self, step: int) -> float:
         """The mean of the losses since it was last taken; 0 without any.
 
         Raises
@@ -32,6 +32,11 @@ class RunningLoss:
         mean = float(self._sum) / max(1, self._count)
         if not math.isfinite(mean):
             raise LabError("loss", "a finite number", f"{mean} by step {step}", "Lower the learning rate.")
+        return mean
+
+    def take(self, step: int) -> float:
+        """What `check` gives; the next mean begins here."""
+        mean = self.check(step)
         self._sum.zero_()
         self._count = 0
         return mean

@@ -30,6 +30,7 @@ from labkit.training.running import run_to_the_end
 from labkit.training.running_loss import RunningLoss
 from labkit.training.synced_norm import synchronise_batch_norms
 from labkit.training.trainer_state import state_of, take_state
+from labkit.training.way_back import WayBack
 from labkit.training.world import join_world
 
 EARLY_SNAPSHOTS = (1, 2, 4, 8, 16, 32)  # the first steps change most, where a network starts from nothing
@@ -78,8 +79,7 @@ class Trainer:
         callbacks: Sequence[Callback] = (),
     ) -> None:
         check_given(experiment, splits, loss)
-        self.experiment, self.callbacks = experiment, list(callbacks)
-        self.world = join_world(device)
+        self.experiment, self.callbacks, self.world = experiment, list(callbacks), join_world(device)
         self.device = self.world.device
         self.splits = open_splits(experiment, splits, self.world)
         dtype = choose_precision(experiment.network.precision, self.device)
@@ -99,6 +99,7 @@ class Trainer:
         self._learnt = list(learnt.parameters())
         self.optimizer = build_optimizer(experiment.optimizer, self.model, self._learnt)
         self.world.agree([*self.model.state_dict().values(), *self._learnt])
+        self._way_back = WayBack(self.scaler, self.model, self.loss)
         self.references = References(experiment, self.loss, self.projections, self.pictures, self.embedder)
         self.sample = fixed_sample(self.splits, experiment.sample_size)
         self.evaluator = Evaluator(self.embed, self.sample, inner_loss(self.loss), self.world, self.splits.seen)
@@ -107,8 +108,8 @@ class Trainer:
         if loss is not None:
             self.recorder.events.append({"step": 0, "what": f"loss given by the caller: {loss}"})
         self._early_snapshots = () if experiment.data.is_photos else EARLY_SNAPSHOTS
-        self.steps_done, self.done, self.seconds = 0, False, 0.0
         self.losses, self.best = RunningLoss(self.device), BestModel()
+        self.steps_done, self.done, self.seconds = 0, False, 0.0
         self.folder, state = open_folder(directory, experiment, resume, self.world)
         if state is not None:
             self.load_state_dict(state)
@@ -122,7 +123,7 @@ class Trainer:
 
         Raises
         ------
-        LabError : the loss is not finite (the message says at which step), or there is not enough memory.
+        LabError : a loss that is not finite, used up or cut off (the message says at which step), or too little memory.
         """
         for _ in range(n):
             if self.done:
@@ -141,6 +142,7 @@ class Trainer:
         if self.steps_done % self.experiment.evaluate_every == 0 or last:
             self._evaluate(last)
         elif self.steps_done in self._early_snapshots:
+            self.losses.check(self.steps_done)
             with during(f"step {self.steps_done}"):
                 self.recorder.snapshot(self.steps_done, self.embed(self.sample.images), self.references.current())
 
@@ -149,9 +151,8 @@ class Trainer:
         indices, labels = self.pictures.batch()
         with during(f"step {self.steps_done + 1}"):
             loss = self.references.loss(indices, labels)
-        self.optimizer.zero_grad(set_to_none=True)
-        scaled: Any = self.scaler.scale(loss)
-        scaled.backward()
+            self.optimizer.zero_grad(set_to_none=True)
+            self._way_back(loss)
         self.world.reduce_gradients(self.model.parameters(), self._learnt)
         self.scaler.unscale_(self.optimizer)
         if self.projections is not None:
