@@ -14,6 +14,7 @@ from labkit.training.sections import Data, Loss, Memory, Network, Optimizer, Pho
 from labkit.validation import check_choice, check_number, describe
 
 METHODS = ("ccp", "proxy", "samples", "pairs")
+CHOICES = ("auto", "best", "last")
 
 
 @dataclass(frozen=True)
@@ -29,7 +30,11 @@ class Experiment:
     seed : of every random number of the run.
     steps : optimiser steps, one batch each.
     evaluate_every : steps between two validation scores (E in the paper).
-    stop_patience : evaluations without a better overall score after which the run ends early; 0 never does.
+    choose : the weights that a finished run has and is judged by: "best" on the held-out pictures, or the "last", after all
+        steps. "auto" takes the last under the conventional protocol, whose held-out pictures are a sample of the
+        training pictures, the best elsewhere.
+    stop_patience : evaluations without a better overall score after which the run ends early; 0 never does, nor does a
+        run whose last weights are taken.
     sample_size : test pictures whose embeddings are recorded.
 
     Examples
@@ -46,6 +51,7 @@ class Experiment:
     seed: int = 0
     steps: int = 2000
     evaluate_every: int = 50
+    choose: str = "auto"
     stop_patience: int = 60
     sample_size: int = 3000
     data: Data = field(default_factory=Data)
@@ -63,6 +69,7 @@ class Experiment:
         check_number("seed", self.seed, low=0, high=2**31 - 1, whole=True)
         check_number("steps", self.steps, low=1, whole=True)
         check_number("evaluate_every", self.evaluate_every, low=1, whole=True)
+        check_choice("choose", self.choose, CHOICES)
         check_number("stop_patience", self.stop_patience, low=0, whole=True)
         check_number("sample_size", self.sample_size, low=2, whole=True)
         for section in (self.data, self.photos, self.network, self.loss, self.memory, self.projections, self.optimizer):
@@ -73,6 +80,12 @@ class Experiment:
         from labkit.training.registry import check_combination
 
         check_combination(self)
+
+    @property
+    def by_validation(self) -> bool:
+        """Whether the best weights on the held-out pictures are taken, and patience ends the run."""
+        conventional = self.data.is_photos and self.photos.protocol == "conventional"
+        return self.choose == "best" or (self.choose == "auto" and not conventional)
 
     @classmethod
     def presets(cls) -> list[str]:

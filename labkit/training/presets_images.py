@@ -1,92 +1,33 @@
 """Presets for photographs: every row of the CCP paper's MLRC tables, the conventional protocol, RLL and ProxyGML, on four
-data sets, and the small runs that two processor cores can do. Tables of numbers first; a few functions read them."""
+data sets, and the small runs that two processor cores can do. `presets_tables` holds the numbers."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from labkit.training.experiment import Experiment
+from labkit.training.presets_tables import (
+    BATCH,
+    PAIR_OPTIONS,
+    PROXY_LOSSES,
+    SETTINGS,
+    SOFT_TRIPLE,
+    TRUNKS,
+    TWO_CORES,
+    VARIANTS,
+)
 from labkit.training.sections import Data, Loss, Memory, Network, Optimizer, Photos, Projections
-
-
-@dataclass(frozen=True)
-class Setting:
-    """What the papers set for a data set.
-
-    Parameters
-    ----------
-    pictures : in the training half. every : steps between two evaluations. steps : the budget, ours to choose: patience ends a
-        run long before. proxies, pool : K and b of CCP-L. memory : XBM-S and XBM-L, in batches of 32.
-    centers : SoftTriple's, of the L variant. rll_rate, rll_steps : Ranked List Loss's.
-    """
-
-    pictures: int
-    every: int
-    steps: int
-    proxies: int
-    pool: int
-    memory: tuple[int, int]
-    centers: int
-    rll_rate: float
-    rll_steps: int
-
-
-SETTINGS = {
-    "cub": Setting(5_864, 25, 50_000, 8, 12, (3, 25), 10, 1e-3, 10_000),
-    "cars": Setting(8_054, 25, 50_000, 8, 12, (3, 25), 10, 1e-2, 10_000),
-    "sop": Setting(59_551, 250, 200_000, 4, 7, (400, 1400), 4, 1e-2, 16_000),
-    "in-shop": Setting(25_882, 250, 200_000, 4, 7, (100, 400), 4, 1e-2, 16_000),
-}
-# Options of each pair loss on each data set (METHODS of the CCP paper, appendix).
-PAIR_OPTIONS: dict[str, dict[str, dict[str, Any]]] = {
-    "c1": {data: {"margin": 0.5} for data in SETTINGS},
-    "c2": {
-        "cub": {"pos_margin": 0.0, "neg_margin": 0.3841},
-        "cars": {"pos_margin": 0.2652, "neg_margin": 0.5409},
-        "sop": {"pos_margin": 0.2858, "neg_margin": 0.5130},
-        "in-shop": {"pos_margin": 0.2858, "neg_margin": 0.5130},
-    },
-    "triplet": {"cub": {"margin": 0.0961}, "cars": {"margin": 0.1190}, "sop": {"margin": 0.0451}, "in-shop": {"margin": 0.0451}},
-    "ms": {
-        "cub": {"alpha": 2.0, "beta": 40.0, "base": 0.5},
-        "cars": {"alpha": 14.35, "beta": 75.83, "base": 0.66},
-        "in-shop": {"alpha": 8.49, "beta": 57.38, "base": 0.41},
-        "sop": {"alpha": 2.0, "beta": 40.0, "base": 0.5},
-    },
-}
-# (la, gamma, weight of the regulariser, margin); gamma as printed, although 19.18 and 47.9 may have been meant as 1 / gamma.
-SOFT_TRIPLE = {
-    "cub": (20.0, 0.1, 0.2, 0.01),
-    "in-shop": (20.0, 0.1, 0.2, 0.01),
-    "cars": (17.69, 19.18, 0.0669, 0.3588),
-    "sop": (100.0, 47.9, 0.2, 0.3145),
-}
-VARIANTS = ("", "xbm-s", "xbm-l", "ccp-s", "ccp-l", "proxy")
-PROXY_LOSSES = ("soft-triple", "proxy-nca", "proxy-anchor")
-# What the tuning chose (`python notebooks/record.py cub_tune`): the network's learning rate of each row on two cores.
-TWO_CORES = {
-    "c2-ccp-l": 2e-5,
-    "c2": 5e-5,
-    "c2-proxy": 2e-5,
-    "c2-ccp-s": 2e-5,
-    "ms-ccp-l": 5e-5,
-    "soft-triple": 5e-5,
-    "proxy-anchor": 2e-5,
-    "rll-h": 5e-5,
-    "proxy-gml": 5e-5,
-}
-TRUNKS = {"bn": ("bn-inception", 128), "r50": ("resnet50", 96)}  # of the conventional protocol, with their batches
 
 
 def mlrc(data: str, loss: str, variant: str) -> Experiment:
     """A row of the MLRC tables: BN-Inception, 128-D, batches of 8 classes x 4, Adam at 1e-5, validated on one of four folds.
 
     `variant` is "" for the batch's own pairs, "xbm-s" and "xbm-l" for a memory, "ccp-s" (K = 1) and "ccp-l" for alternating
-    projections, "proxy" for ccp-l's first problem alone, never re-initialised, on the same budget.
+    projections, "proxy" for ccp-l's first problem alone, never re-initialised: with the same ceiling of steps, but patience
+    does not end it, so that it takes all of them where ccp-l may end long before.
     """
     s = SETTINGS[data]
     ccp = variant in ("ccp-s", "ccp-l", "proxy")
@@ -102,7 +43,7 @@ def mlrc(data: str, loss: str, variant: str) -> Experiment:
         photos=Photos(protocol="mlrc"),
         network=Network(name="bn-inception", embedding_size=128, weights="imagenet"),
         loss=Loss(loss, _options(data, loss, variant)),
-        memory=Memory(size=32 * size, warmup_steps=1000 if size else 0),
+        memory=Memory(size=BATCH * size, warmup_steps=1000 if size else 0),
         projections=Projections(
             proxies_per_class=1 if variant == "ccp-s" else s.proxies, pool_size=s.pool, pair_weight=0.1 if ccp else 0.0
         ),
@@ -112,44 +53,60 @@ def mlrc(data: str, loss: str, variant: str) -> Experiment:
 
 def proxy_baseline(data: str, loss: str) -> Experiment:
     """SoftTriple, ProxyNCA++ or ProxyAnchor in the MLRC protocol: 32 classes x 1, proxies at 100 times the learning rate,
-    one epoch of the embedding layer first."""
+    one epoch of the embedding layer first. "soft-triple-s" has one centre a class, "soft-triple" as many as its L variant."""
     s = SETTINGS[data]
     options: dict[str, Any] = {}
-    if loss == "soft-triple":
+    kind = loss.removesuffix("-s")
+    if kind == "soft-triple":
         options = dict(zip(("la", "gamma", "weight_reg_weight", "margin"), SOFT_TRIPLE[data], strict=True))
     base = mlrc(data, "c2", "proxy")
     return base.replace(
         name=f"{data}-{loss}",
         stop_patience=60,
         data=Data(source=data, classes_per_batch=32, samples_per_class=1),
-        loss=Loss(loss.replace("-", "_"), options),
+        loss=Loss(kind.replace("-", "_"), options),
         projections=Projections(
             proxies_per_class=s.centers if loss == "soft-triple" else 1, pool_size=s.pool, start="random"
         ),
         optimizer=Optimizer(
             learning_rate=1e-5, schedule="constant", warmup_steps=0, proxy_multiplier=100.0,
-            head_only_steps=math.ceil(0.75 * s.pictures / 32),
+            head_only_steps=math.ceil(0.75 * s.pictures / BATCH),
         ),
     )  # fmt: skip
 
 
 def conventional(base: Callable[[], Experiment], trunk: str) -> Experiment:
     """A preset of the MLRC tables under the conventional protocol: 512-D, average + max pooling, larger batches, trained on
-    the whole first half of the classes."""
+    the whole first half of the classes.
+
+    Nothing validates, so that patience does not end a run and its last weights are judged. How many steps is ours to
+    choose: as many pictures as the MLRC budget has. CCP's own patience ends its problems by the figure of training
+    pictures. What is counted in batches or epochs (a memory, the first epoch of the embedding layer) is so in these batches; where a
+    data set has fewer classes than a batch of one picture each wants, a batch has two of each.
+    """
     experiment = base()
-    name, batch = TRUNKS[trunk]
+    (name, batch), s = TRUNKS[trunk], SETTINGS[experiment.data.source]
     each = experiment.data.samples_per_class
+    each *= 2 if batch // each > s.classes else 1
     return experiment.replace(
         name=f"conventional-{trunk}-{experiment.name}",
+        steps=experiment.steps * BATCH // batch,
+        stop_patience=0,
         photos=Photos(protocol="conventional"),
         network=Network(name=name, embedding_size=512, weights="imagenet", pooling="average+max"),
-        **{"data.classes_per_batch": batch // each},
+        **{
+            "data.classes_per_batch": batch // each,
+            "data.samples_per_class": each,
+            "memory.size": experiment.memory.size // BATCH * batch,
+            "optimizer.head_only_steps": math.ceil(s.pictures / batch) if experiment.optimizer.head_only_steps else 0,
+        },
     )
 
 
 def ranked_list(data: str, levels: str) -> Experiment:
     """RLL-H ("high") or RLL-(L,M,H) ("low+middle+high"): 60 classes x 3, three heads of 512-D, SGD with new layers at 10
-    times the rate; pictures are resized to 256 x 256 and cropped to 227."""
+    times the rate; pictures are resized to 256 x 256 and cropped to 227. A fixed number of steps, the last weights judged.
+    In-shop is not in the paper: its rate and steps are SOP's."""
     s = SETTINGS[data]
     return Experiment(
         name=f"{data}-rll-{'h' if levels == 'high' else 'lmh'}",
@@ -170,7 +127,8 @@ def ranked_list(data: str, levels: str) -> Experiment:
 
 def proxy_gml(data: str) -> Experiment:
     """ProxyGML: BN-Inception, 512-D, batches of 32, Adam at 1e-4 with proxies at 3e-2 (SOP: one a class at 3e-1, no
-    regulariser), a tenth of the rate every 20 of 50 epochs, 224 pixels."""
+    regulariser), a tenth of the rate every 20 of 50 epochs, 224 pixels. The last weights are
+    judged. In-shop is not in the paper: all as on CUB."""
     epoch = math.ceil(SETTINGS[data].pictures / 32)
     single = data == "sop"
     return Experiment(

@@ -7,7 +7,7 @@ import os
 import re
 import time
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -29,18 +29,22 @@ from labkit.training.world import World
 class RunFolder:
     """The folder that one run writes to.
 
-    The checkpoint alone decides how a resumed run goes on. What lies beside it is for looking at: a row of metrics.csv at
-    every evaluation, the recording at most every `recording_every` seconds and at the end. Each file is replaced whole.
-    The checkpoint that says the run is over is written last, so that then all the others are there.
+    The checkpoint alone decides how a resumed run goes on. It is written at every evaluation where it is small; one of more
+    than `small` bytes only when the run has gone on for `share` times what writing the last one took, so that
+    writing costs a run at most a twentieth of its time, and a kill that much of it. What lies beside it is for looking at:
+    a row of metrics.csv at every evaluation, the recording at most every `recording_every` seconds and `share` times what it took,
+    and at the end. Each file is replaced whole. The checkpoint that says the run is over is written last, so that then all the others are there.
     """
 
     recording_every = 15.0
+    share, small = 20.0, 16e6
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
         self.table = MetricsTable(self.path / "metrics.csv")
         self._lock: FolderLock | None = None
-        self._recorded_at = float("-inf")
+        self._recorded_at, self._saved_at = float("-inf"), float("-inf")
+        self._record_seconds = self._save_seconds = 0.0  # that the last one took
 
     def open(self, experiment: Experiment, resume: bool) -> dict[str, Any] | None:
         """Make the folder ready for `experiment`, and keep others out; returns the state to go on from, None for a new run.
@@ -88,8 +92,12 @@ class RunFolder:
             raise LabError(str(settings), "the settings of the experiment being resumed", got, "Choose another folder.")
         return load_checkpoint(checkpoint)
 
-    def save(self, state: dict[str, Any], recorder: Recorder, done: bool) -> None:
-        """Write the checkpoint, the new rows of the table, and the recording where it is due.
+    def save(self, state: Callable[[], dict[str, Any]], recorder: Recorder, done: bool, must: bool = False) -> None:
+        """Write the checkpoint where it is due, the new rows of the table, and the recording where it is due.
+
+        Parameters
+        ----------
+        state : gives what the checkpoint holds. done : whether the run is over. must : write the checkpoint in any case.
 
         Raises
         ------
@@ -98,15 +106,22 @@ class RunFolder:
         """
         self._check_lock()
         if done:
-            write_atomically(self.path / "model.pt", lambda file: torch.save(state["model"], file))
-        else:
-            save_checkpoint(self.path / "checkpoint.pt", state)
+            weights = state()["model"]
+            write_atomically(self.path / "model.pt", lambda file: torch.save(weights, file))
+        elif must or time.monotonic() - self._saved_at >= self.share * self._save_seconds:
+            self._save(state())
         self.table.write(recorder.metrics)
-        if done or time.monotonic() - self._recorded_at > self.recording_every:
+        if done or time.monotonic() - self._recorded_at > max(self.recording_every, self.share * self._record_seconds):
             self.record(recorder.recording())
         if done:
-            save_checkpoint(self.path / "checkpoint.pt", state)
+            self._save(state())
             self.close()
+
+    def _save(self, state: dict[str, Any]) -> None:
+        path, started = self.path / "checkpoint.pt", time.monotonic()
+        save_checkpoint(path, state)
+        self._saved_at = time.monotonic()
+        self._save_seconds = self._saved_at - started if path.stat().st_size > self.small else 0.0
 
     def _check_lock(self) -> None:
         if self._lock is not None:
@@ -114,8 +129,10 @@ class RunFolder:
 
     def record(self, recording: Recording) -> None:
         """Write the recording now."""
+        started = time.monotonic()
         recording.save(self.path / "recording.npz")
         self._recorded_at = time.monotonic()
+        self._record_seconds = self._recorded_at - started
 
 
 def open_folder(

@@ -1,4 +1,4 @@
-"""A run from where it stands to its end, with a progress bar."""
+"""A run from where it stands to its end, with a progress bar; and who is told of each evaluation."""
 
 from __future__ import annotations
 
@@ -10,6 +10,17 @@ if TYPE_CHECKING:
     from labkit.training.trainer import Trainer
 
 STRIDE = 10  # steps between two looks at the bar
+
+
+def tell(trainer: Trainer, figures: dict[str, float]) -> None:
+    """Call the callbacks after an evaluation; where one of them ends the run, what has been computed is on disk first."""
+    try:
+        for callback in trainer.callbacks:
+            callback(trainer, figures)
+    except BaseException:
+        if trainer.folder is not None and not trainer.done:
+            trainer.folder.save(trainer.state_dict, trainer.recorder, done=False, must=True)
+        raise
 
 
 def run_to_the_end(trainer: Trainer, progress: bool) -> None:

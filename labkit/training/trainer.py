@@ -26,7 +26,7 @@ from labkit.training.recording import Recording
 from labkit.training.references import References
 from labkit.training.registry import build_loss, build_network, build_projections, inner_loss, normalization
 from labkit.training.run_folder import check_identity, open_folder, run_identity
-from labkit.training.running import run_to_the_end
+from labkit.training.running import run_to_the_end, tell
 from labkit.training.running_loss import RunningLoss
 from labkit.training.synced_norm import synchronise_batch_norms
 from labkit.training.trainer_state import state_of, take_state
@@ -108,8 +108,8 @@ class Trainer:
         if loss is not None:
             self.recorder.events.append({"step": 0, "what": f"loss given by the caller: {loss}"})
         self._early_snapshots = () if experiment.data.is_photos else EARLY_SNAPSHOTS
-        self.losses, self.best = RunningLoss(self.device), BestModel()
         self.steps_done, self.done, self.seconds = 0, False, 0.0
+        self.losses, self.best = RunningLoss(self.device), BestModel(experiment.by_validation)
         self.folder, state = open_folder(directory, experiment, resume, self.world)
         if state is not None:
             self.load_state_dict(state)
@@ -195,12 +195,11 @@ class Trainer:
         elif verdict == "next problem":
             self.recorder.close_problem(*self.references.start_anew(self.optimizer))
         self.world.on_main(self._save)
-        for callback in self.callbacks:
-            callback(self, figures)
+        tell(self, figures)
 
     def _save(self) -> None:
         if self.folder is not None:
-            self.folder.save(self.state_dict(), self.recorder, self.done)
+            self.folder.save(self.state_dict, self.recorder, self.done)
 
     def next_problem(self) -> None:
         """End the running proxy problem here, as if patience had run out; with an evaluation, if this step had none."""
@@ -211,7 +210,7 @@ class Trainer:
             self.recorder.close_problem(*self.references.start_anew(self.optimizer))
 
     def _finish(self) -> None:
-        """Close the last problem, take the weights that were best on the held-out pictures, and judge them on the test set."""
+        """Close the last problem, take the weights that the experiment wants, best or last, and judge them on the test set."""
         self.recorder.close_problem(self.references.current(), None)
         chosen, best = self.best.restore(self.model), self.best.references
         references = None if best is None else self.normalized(best.to(self.device)).cpu()
@@ -223,7 +222,7 @@ class Trainer:
 
         Returns
         -------
-        Recording : of the whole run; the model holds the weights chosen on the held-out pictures.
+        Recording : of the whole run; the model holds the weights that `experiment.choose` says.
         """
         run_to_the_end(self, progress and self.world.is_main)
         return self.recording()

@@ -4,6 +4,7 @@ import csv
 import os
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from labkit.errors import LabError
 from labkit.training import Recording, Trainer
 from labkit.training.folder_lock import FolderLock
 from labkit.training.metrics_table import MetricsTable
+from labkit.training.run_folder import RunFolder, save_checkpoint
 from tests.training.conftest import tiny
 
 FILES = {".lock", "experiment.json", "checkpoint.pt", "recording.npz", "metrics.csv", "model.pt"}
@@ -59,6 +61,58 @@ def test_a_resumed_table_has_no_row_twice_and_a_lost_or_spoilt_one_is_written_ag
     (tmp_path / "metrics.csv").unlink()
     Trainer(experiment, splits=digits, directory=tmp_path, resume=True)
     assert [int(row["step"]) for row in rows(tmp_path)] == [0, 2, 4, 6, 8]
+
+
+@pytest.fixture
+def slow_disk(monkeypatch):
+    """A clock that moves by 10 seconds for a checkpoint and by 50 from one evaluation to the next; gives the steps saved."""
+    saved, clock = [], SimpleNamespace(now=0.0)
+
+    def save(path, state):
+        save_checkpoint(path, state)
+        saved.append(state["steps_done"])
+        clock.now += 10
+
+    def pass_on(_trainer, _figures):
+        clock.now += 50
+
+    monkeypatch.setattr("labkit.training.run_folder.time", SimpleNamespace(monotonic=lambda: clock.now))
+    monkeypatch.setattr("labkit.training.run_folder.save_checkpoint", save)
+    return SimpleNamespace(saved=saved, callback=pass_on)
+
+
+def test_a_large_checkpoint_is_written_so_seldom_that_a_twentieth_of_the_time_goes_to_it(digits, tmp_path, monkeypatch, slow_disk):
+    monkeypatch.setattr(RunFolder, "small", 0)
+    experiment = small(steps=20, evaluate_every=2)
+    options = {"splits": digits, "callbacks": [slow_disk.callback]}
+    whole = Trainer(experiment, directory=tmp_path / "whole", **options).run(progress=False)
+    assert slow_disk.saved == [2, 10, 18, 20], "the first, after 200 seconds each, and the end"
+    Trainer(experiment, directory=tmp_path / "stopped", **options).step(17)
+    assert [int(row["step"]) for row in rows(tmp_path / "stopped")] == list(range(0, 17, 2))
+    again = Trainer(experiment, directory=tmp_path / "stopped", resume=True, **options)
+    assert again.steps_done == 10
+    resumed = again.run(progress=False)
+    np.testing.assert_array_equal(resumed.embeddings, whole.embeddings)
+    assert resumed.final == whole.final
+    assert (tmp_path / "stopped" / "metrics.csv").read_bytes() == (tmp_path / "whole" / "metrics.csv").read_bytes()
+
+
+def test_a_small_checkpoint_is_written_at_every_evaluation_however_slow_the_disk(digits, tmp_path, slow_disk):
+    Trainer(small(steps=8), splits=digits, directory=tmp_path, callbacks=[slow_disk.callback]).step(7)
+    assert slow_disk.saved == [2, 4, 6]
+
+
+def test_a_callback_that_ends_the_run_leaves_a_checkpoint_of_that_step(digits, tmp_path, monkeypatch, slow_disk):
+    monkeypatch.setattr(RunFolder, "small", 0)
+
+    def stop(trainer, _figures):
+        if trainer.steps_done == 6:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        Trainer(small(steps=8), splits=digits, directory=tmp_path, callbacks=[stop]).run(progress=False)
+    assert slow_disk.saved == [2, 6]
+    assert Trainer(small(steps=8), splits=digits, directory=tmp_path, resume=True).steps_done == 6
 
 
 def test_a_table_on_a_full_disk_stays_a_table(tmp_path, monkeypatch):
