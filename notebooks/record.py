@@ -30,6 +30,7 @@ ROOT = Path(__file__).parent.parent
 RESULTS, RECORDINGS = ROOT / "data" / "results", ROOT / "data" / "recordings"
 TUNING_SEED = 100  # takes no part in any result
 WORKERS = 2
+BRANCH_SEEDS = (1, 2, 0)  # the first two are stuck at that step, the last is not
 
 
 def tune() -> Iterator[studies.Row]:
@@ -89,6 +90,27 @@ def train(experiment: Experiment, record_to: str | None) -> dict[str, Any]:
     }
 
 
+def branches() -> None:
+    """Notebook 02's five ways on from one step; each seed is one job, since its branches share the way there."""
+    path = RESULTS / "branches.json"
+    found = json.loads(path.read_text())["rows"] if path.is_file() else []
+    rows = {seed: [row for row in found if row["key"]["seed"] == seed] for seed in BRANCH_SEEDS}
+    with ProcessPoolExecutor(WORKERS, mp_context=get_context("spawn"), initializer=one_thread) as pool:
+        jobs = {pool.submit(studies.branches, seed): seed for seed in BRANCH_SEEDS if len(rows[seed]) < len(studies.BRANCHES)}
+        for job in as_completed(jobs):
+            rows[jobs[job]] = job.result()
+            save(path, "branches", [row for seed in BRANCH_SEEDS for row in rows[seed]])
+            for row in job.result():
+                print(f"branches: {row['key']} {row['figures']}", flush=True)
+
+
+def one_thread() -> None:
+    """For a process of its own."""
+    import torch
+
+    torch.set_num_threads(1)
+
+
 def study(name: str) -> None:
     """Train the rows of a study that are not there yet."""
     path = RESULTS / f"{name}.json"
@@ -120,8 +142,9 @@ def study(name: str) -> None:
 
 def save(path: Path, name: str, rows: list[dict[str, Any]]) -> None:
     """The whole table, at every row, so that nothing is lost."""
+    data = "" if name == "branches" else "LABKIT_DATA=... "  # the Playground's digits are those of a package
     about = {
-        "command": f"LABKIT_DATA=... python notebooks/record.py {name}",
+        "command": f"{data}python notebooks/record.py {name}",
         "machine": f"{os.cpu_count()} cores, {platform.machine()}, one thread a run, {WORKERS} runs at once",
     }
     text = json.dumps(about, indent=1)[:-2] + ',\n "rows": [\n' + ",\n".join(json.dumps(row) for row in rows) + "\n ]\n}\n"
@@ -131,5 +154,8 @@ def save(path: Path, name: str, rows: list[dict[str, Any]]) -> None:
 if __name__ == "__main__":
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     RESULTS.mkdir(parents=True, exist_ok=True)
-    for name in sys.argv[1:] if sys.argv[1:] != ["all"] else STUDIES:
-        study(name)
+    for name in sys.argv[1:] if sys.argv[1:] != ["all"] else [*STUDIES, "branches"]:
+        if name == "branches":
+            branches()
+        else:
+            study(name)

@@ -1,15 +1,23 @@
-"""What the recorded studies of notebooks 05 to 07 vary: each one setting at a time, on digits never seen, over three seeds."""
+"""What the recorded studies vary: of notebooks 05 to 07 one setting at a time, on digits never seen, over three seeds; of
+notebook 02 only the places of the proxies, from one and the same step on."""
 
 from __future__ import annotations
 
+import copy
+import time
 from collections.abc import Iterator
 from itertools import product
 from typing import Any
 
+import torch
+from torch import Tensor
+
 from labkit.datasets import Splits
 from labkit.metrics import retrieval_metrics
+from labkit.panels.playground_presets import live_experiment
 from labkit.plots import distinct_centers
 from labkit.training import Experiment, Recording, Trainer
+from labkit.training.controls import next_problem
 from labkit.training.presets_losses import candidate
 from labkit.training.registry import load_splits
 from labkit.training.sections import Loss
@@ -143,3 +151,89 @@ def more_figures(finished: Trainer, recording: Recording) -> dict[str, float]:
         found = retrieval_metrics(finished.embed(digits.images), digits.labels, ks=(1,))
         figures |= {f"digit_{name}": float(found[name]) for name in ("map_at_r", "p_at_1")}
     return figures
+
+
+BRANCH_AT, BRANCH_LOOKS = 700, (700, 800, 900, 1000, 1100, 1200)
+BRANCHES = (
+    "left alone",
+    "Next problem",
+    "old proxies, moved onto the samples",
+    "new proxies, each class on one point",
+    "new proxies, moved back",
+)
+
+
+def branches(seed: int) -> list[dict[str, Any]]:
+    """The collapse preset up to step 700, and five ways to go on that differ in nothing but where the proxies are.
+
+    All but the first press Next problem, so that the network, its optimiser and the draws of the next batches are the same in
+    all four; then the proxies are put where the branch has them. `moved` means all of them together, by one vector, which
+    takes the middle of the old proxies to the middle of those that K-Center chose, or back.
+
+    Returns
+    -------
+    list of dict, one per branch: its `key`; its `figures`, which are what the proxies are like as it begins (`layout`), then
+    MAP@R on held-out pictures and proxy spread at each look ("map_at_r_700", …); `seconds`, with the way to step 700.
+    """
+    experiment = live_experiment("collapse", seed=seed)
+    started = time.perf_counter()
+    trunk = Trainer(experiment)
+    trunk.recording()
+    trunk.step(BRANCH_AT)
+    state, samples = copy.deepcopy(trunk.state_dict()), torch.from_numpy(trunk.recording().embeddings[-1])
+    labels, trunk_seconds = torch.from_numpy(trunk.recording().labels), time.perf_counter() - started
+    rows = []
+    for branch in BRANCHES:
+        started = time.perf_counter()
+        run = Trainer(experiment)
+        run.recording()
+        run.load_state_dict(copy.deepcopy(state))
+        assert run.projections is not None and run.projections.proxies is not None
+        old = run.projections.proxies.detach().clone()
+        if branch != "left alone":
+            next_problem(run)
+            proxies = run.projections.proxies
+            with torch.no_grad():
+                proxies.copy_(placed(branch, old, proxies.detach().clone()))
+        start = layout(run.projections.proxies.detach(), samples, labels)
+        run.step(BRANCH_LOOKS[-1] - BRANCH_AT)
+        recording, later = run.recording(), {}
+        for name in ("map_at_r", "proxy_spread"):
+            for step in BRANCH_LOOKS:
+                value = recording.metrics[name][recording.metrics["step"] == step]
+                later[f"{name}_{step}"] = round(float(value[0]), 5)
+        seconds = round(trunk_seconds + time.perf_counter() - started, 1)
+        rows.append({
+            "key": {"branch": branch, "seed": seed}, "figures": start | later, "seconds": seconds,
+            "data": recording.environment["data"], "experiment": experiment.to_dict(),
+        })  # fmt: skip
+    return rows
+
+
+def placed(branch: str, old: Tensor, new: Tensor) -> Tensor:
+    """(C, K, D) proxies of a branch, from those before Next problem and those after it."""
+    moved = new.mean((0, 1)) - old.mean((0, 1))
+    if branch == "old proxies, moved onto the samples":
+        return old + moved
+    if branch == "new proxies, each class on one point":
+        return new.mean(1, keepdim=True).expand_as(new)
+    return new - moved if branch == "new proxies, moved back" else new
+
+
+def layout(proxies: Tensor, samples: Tensor, labels: Tensor) -> dict[str, float]:
+    """What (C, K, D) proxies are like against (n, D) samples: distances, and a cosine.
+
+    `spread`: between two proxies of a class, mean. `between`: between two classes' centres. `away`: from a sample to a
+    proxy, all with all. `same_way`: the cosine of the angle, at a sample, between the mean direction of its own class's
+    proxies and that of all others: 1 where pull and push act along one line.
+    """
+    towards = torch.nn.functional.normalize(proxies[None] - samples[:, None, None], dim=-1)  # (n, C, K, D)
+    own = torch.nn.functional.one_hot(labels.long(), len(proxies)).bool()
+    mine, others = towards[own].mean(1), torch.stack([one[~is_own].mean((0, 1)) for one, is_own in zip(towards, own, strict=True)])
+    figures = {
+        "spread": torch.stack([torch.pdist(one).mean() for one in proxies]).mean(),
+        "between": torch.pdist(proxies.mean(1)).mean(),
+        "away": torch.cdist(samples, proxies.flatten(0, 1)).mean(),
+        "same_way": torch.nn.functional.cosine_similarity(mine, others).mean(),
+    }
+    return {name: round(float(value), 4) for name, value in figures.items()}

@@ -7,9 +7,12 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 
-from labkit.training import Experiment, load_results
+from labkit.panels.playground_presets import live_experiment
+from labkit.training import Experiment, Recording, load_results
 from labkit.training.results import results_folder
+from labkit.training.shipped import shipped_folder
 
 NOTEBOOKS = Path(__file__).resolve().parents[2] / "notebooks"
 sys.path.insert(0, str(NOTEBOOKS))
@@ -75,3 +78,39 @@ def test_the_checkout_holds_the_rows_that_are_asked_for(name):
     assert [(row["key"], Experiment.from_dict(row["experiment"])) for row in found] == rows(name)
     assert load_results(name)["map_at_r"].between(0.1, 1).all()
     assert all("MNIST (mnist), 70,000" in row["data"] for row in found)
+
+
+def test_branches_differ_in_the_places_of_the_proxies_alone(monkeypatch):
+    """In a short run on small pictures: what each branch says of its proxies, re-computed from the others'."""
+    small = quick(live_experiment("collapse")).replace(steps=100, evaluate_every=10)
+    monkeypatch.setattr(studies, "live_experiment", lambda preset, seed: small.replace(seed=seed))
+    monkeypatch.setattr(studies, "BRANCH_AT", 20)
+    monkeypatch.setattr(studies, "BRANCH_LOOKS", (20, 30))
+    found = {row["key"]["branch"]: row["figures"] for row in studies.branches(3)}
+    alone, pressed, onto, point, back = (found[branch] for branch in studies.BRANCHES)
+    assert len({one["map_at_r_20"] for one in found.values()}) == 1 < len({one["map_at_r_30"] for one in found.values()})
+    assert (onto["spread"], onto["between"]) == (alone["spread"], alone["between"])
+    assert (back["spread"], back["between"]) == (pressed["spread"], pressed["between"])
+    assert point["spread"] == 0 < point["between"] == pressed["between"] and point["proxy_spread_30"] < 1e-6
+    assert pressed["away"] < alone["away"] and onto["away"] < back["away"]
+
+
+def test_what_proxies_are_like_seen_from_the_samples():
+    samples, labels = torch.tensor([[0.0, 0.0], [0.0, 0.0]]), torch.tensor([0, 1])
+    beside = torch.tensor([[[1.0, 0.0], [1.0, 0.2]], [[-1.0, 0.0], [-1.0, 0.2]]])  # a class on each side
+    found = studies.layout(beside, samples, labels)
+    assert (found["spread"], found["between"]) == pytest.approx((0.2, 2.0))
+    assert found["away"] == pytest.approx((1 + 1.04**0.5) / 2, abs=1e-4) and found["same_way"] < -0.9
+    assert studies.layout(beside + torch.tensor([100.0, 0.0]), samples, labels)["same_way"] > 0.999
+
+
+def test_the_recorded_branches_are_the_shipped_run_and_its_alternatives():
+    found = json.loads((results_folder() / "branches.json").read_text(encoding="utf-8"))["rows"]
+    seeds = sorted({row["key"]["seed"] for row in found})
+    assert 1 in seeds and [row["key"]["branch"] for row in found] == list(studies.BRANCHES) * len(seeds)
+    assert all(Experiment.from_dict(r["experiment"]) == live_experiment("collapse", seed=r["key"]["seed"]) for r in found)
+    table = load_results("branches").set_index(["branch", "seed"])
+    for branch, way in (("left alone", "alone"), ("Next problem", "respread")):
+        metrics = Recording.load(shipped_folder() / "live" / f"collapse-{way}-seed1.npz").metrics
+        for step in studies.BRANCH_LOOKS:
+            assert table.loc[branch, 1][f"map_at_r_{step}"] == pytest.approx(metrics["map_at_r"][metrics["step"] == step][0], abs=1e-5)
