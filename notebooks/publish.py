@@ -78,7 +78,7 @@ def pictures() -> None:
 
     ccp, single = load_shipped("mnist-2d-ccp-seed0"), load_shipped("mnist-2d-proxy-seed0")
     (HERE / "pictures").mkdir(exist_ok=True)
-    drawn = {"problems": problem_gallery(ccp), "spread": proxy_spread_over_time({"single problem": single, "CCP": ccp})}
+    drawn = {"problems": problem_gallery(ccp), "spread": proxy_spread_over_time({"CCP": ccp, "single problem": single})}
     for name, figure in drawn.items():
         plotly.io.write_image(figure, HERE / "pictures" / f"{name}.png", scale=1.25)
 
