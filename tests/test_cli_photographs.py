@@ -52,7 +52,8 @@ def test_all_folds_and_the_published_row(run, tmp_path):
 
 @pytest.mark.filterwarnings("ignore::labkit.datasets.DataWarning")
 def test_one_fold_by_number(run, tmp_path):
-    assert run("train", "cub-c2", "--fold", "2", *TINY)[0] == 0
+    code, out, _ = run("train", "cub-c2", "--fold", "2", *TINY)
+    assert code == 0 and "\nPublished, C2: " in out and "MLRC protocol" in out
     recording = Recording.load(tmp_path / "runs" / "cub-c2-fold2-seed0")
     assert recording.experiment["photos"]["fold"] == 2 and recording.class_names[6:8] == ["Bird 51", "Bird 60"]
 
@@ -70,8 +71,21 @@ def test_what_is_refused_is_told_in_one_line(run, arguments, words):
 
 def test_presets_are_listed(run):
     code, out, _ = run("presets", "cub", "ccp-l")
-    assert code == 0 and "cub-c2-ccp-l" in out.split() and all("cub" in name and "ccp-l" in name for name in out.split())
-    assert "poc-ccp" in run("presets")[1].split()
+    lines = out.splitlines()
+    names = [line for line in lines if not line.startswith("# ")]
+    assert code == 0 and "cub-c2-ccp-l" in names and all("cub" in name and "ccp-l" in name for name in names)
+    assert lines[0].startswith("# CUB-200-2011, MLRC protocol") and lines[1] == "cub-c1-ccp-l"
+    assert lines[lines.index("conventional-bn-cub-c1-ccp-l") - 1].startswith("# CUB-200-2011, conventional protocol: BN-Inception")
+    assert len(lines) - len(names) == 4, "MLRC, two networks of the conventional protocol, two cores"
+    everything = run("presets")[1].splitlines()
+    assert [line for line in everything if not line.startswith("# ")] != [] and "# Others" not in everything
+    assert len(everything) == len(set(everything)) and "poc-ccp" in everything
+    assert run("presets", "nothing-like-it")[1] == ""
+
+
+def test_the_help_says_how_a_run_is_told_fold_folder_and_device(run):
+    out = run("--help")[1]
+    assert all(word in out for word in ("presets", "--fold", "--out", "--device"))
 
 
 def test_data_list_says_what_part_is_here(run, tmp_path):
@@ -79,3 +93,4 @@ def test_data_list_says_what_part_is_here(run, tmp_path):
     assert f"Cache of decoded pictures and features: {tmp_path / 'cache'}\n" in out
     line = next(line for line in out.splitlines() if line.strip().startswith("cub "))
     assert "non-commercial" in line and "a part is here: 32 of 5,864 train pictures" in line
+    assert "https://cvgl.stanford.edu/projects/lifted_struct/" in out

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from labkit.training.experiment import Experiment
 from labkit.training.folds import check_folds, table, train_folds
+from labkit.training.published import published_line
 from labkit.training.tensorboard import TensorBoardLog
 from labkit.training.trainer import Callback, Trainer
 from labkit.training.world import join_world
@@ -44,5 +45,7 @@ def train_command(
     say(trainer.splits.description)
     recording = trainer.run()
     say("On the test set: " + ", ".join(f"{name} {value:.4f}" for name, value in recording.final.items()))
+    if line := published_line(experiment):
+        say(line)
     say(f"Run: {folder}   (labkit report {folder} makes a page of it)")
     trainer.world.leave()

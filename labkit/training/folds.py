@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from labkit.errors import LabError
 from labkit.geometry import l2_normalize
 from labkit.metrics import retrieval_metrics
 from labkit.training.experiment import Experiment
-from labkit.training.published import Published, published
+from labkit.training.published import Published, published_beside
 from labkit.training.tensorboard import TensorBoardLog
 from labkit.training.trainer import Callback, Trainer
 
@@ -26,7 +27,8 @@ class FoldFigures:
 
     Parameters
     ----------
-    separated : mean of the single models' figures. concatenated : figures of their normalised embeddings side by side.
+    separated : mean of the single models' figures, each in the space that its run was trained and judged in.
+    concatenated : figures of their embeddings side by side: each normalised as its loss does, all together then to length 1.
     folds : figures of each model. row : the published row, None where there is none.
     """
 
@@ -40,6 +42,7 @@ def train_folds(
     experiment: Experiment,
     directory: Path,
     *,
+    loss: nn.Module | None = None,
     resume: bool = False,
     device: str = "auto",
     progress: bool = True,
@@ -50,6 +53,11 @@ def train_folds(
 
     Each fold's run lies in `directory/fold-0`, `fold-1`, … and is a run like any other. With `resume` folds that are done
     are only embedded, one that was interrupted goes on, the others start.
+
+    Parameters
+    ----------
+    loss : one of your own in place of the experiment's, as `Trainer` takes it; each fold gets a copy, and no published row
+        stands beside the figures.
 
     Returns
     -------
@@ -66,12 +74,12 @@ def train_folds(
         folder = directory / f"fold-{fold}"
         log: list[Callback] = [TensorBoardLog(folder / "tensorboard")] if tensorboard else []
         begun = resume and (folder / "checkpoint.pt").exists()
-        trainer = Trainer(one, directory=folder, resume=begun, device=device, callbacks=log)
+        trainer = Trainer(one, loss=copy.deepcopy(loss), directory=folder, resume=begun, device=device, callbacks=log)
         say(trainer.splits.description)
         trainer.run(progress=progress)
         models.append(_embedded(trainer))
     test, gallery = trainer.splits.test.labels, getattr(trainer.splits, "gallery", None)
-    row = published(experiment.name.removeprefix(f"{experiment.data.source}-"), experiment.data.source)
+    row = published_beside(experiment) if loss is None else None
     return fold_figures(models, test, None if gallery is None else gallery.labels, row)
 
 
@@ -92,11 +100,10 @@ def check_folds(experiment: Experiment, fold: str) -> None:
 
 
 def _embedded(trainer: Trainer) -> tuple[Tensor, Tensor]:
-    """Embeddings of the test pictures and of the gallery (empty where there is none), each of length 1: so all models
-    have the same say in a distance."""
+    """Embeddings of the test pictures and of the gallery (empty where there is none), normalised as the run's loss does."""
     test, gallery = trainer.splits.test, getattr(trainer.splits, "gallery", None)
-    queries = l2_normalize(trainer.embed(test.images))
-    return queries, queries[:0] if gallery is None else l2_normalize(trainer.embed(gallery.images))
+    queries = trainer.embed(test.images)
+    return queries, queries[:0] if gallery is None else trainer.embed(gallery.images)
 
 
 def fold_figures(
@@ -111,7 +118,7 @@ def fold_figures(
     """
     folds = [_figures(*model, labels, gallery_labels) for model in models]
     separated = {name: sum(fold[name] for fold in folds) / len(folds) for name in SHOWN}
-    queries, gallery = (torch.cat(parts, dim=1) for parts in zip(*models, strict=True))
+    queries, gallery = (l2_normalize(torch.cat(parts, dim=1)) for parts in zip(*models, strict=True))
     return FoldFigures(separated, _figures(queries, gallery, labels, gallery_labels), folds, row)
 
 

@@ -6,7 +6,10 @@ import functools
 import tomllib
 from dataclasses import dataclass
 from importlib import resources
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from labkit.training.experiment import Experiment
 
 
 @dataclass(frozen=True)
@@ -42,6 +45,21 @@ def published(row: str, data: str) -> Published | None:
                 figures[f"{kind}{name}"] = number / 100
         return Published(found["title"], table["source"], figures)
     return None
+
+
+def published_beside(experiment: Experiment) -> Published | None:
+    """The published row of an experiment that still has its preset's name, `<data>-<row>`; None where there is none."""
+    source = experiment.data.source
+    return published(experiment.name.removeprefix(f"{source}-"), source)
+
+
+def published_line(experiment: Experiment) -> str:
+    """The published figures (fractions) of an experiment's row as a line that names paper and protocol; "" without any."""
+    row = published_beside(experiment)
+    if row is None:
+        return ""
+    figures = ", ".join(f"{name} {value:.4f}" for name, value in row.figures.items())
+    return f"Published, {row.title}: {figures} ({row.source})"
 
 
 @functools.cache

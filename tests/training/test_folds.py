@@ -5,10 +5,12 @@ import torch
 from torch.nn import functional as F
 
 from labkit.errors import LabError
+from labkit.losses import ContrastiveLoss
 from labkit.metrics import retrieval_metrics
-from labkit.training import Experiment
-from labkit.training.folds import check_folds, fold_figures, table
+from labkit.training import Experiment, Recording
+from labkit.training.folds import check_folds, fold_figures, table, train_folds
 from labkit.training.published import published
+from tests.datasets.pictures import make_cub
 
 LABELS = torch.arange(6).repeat_interleave(5)
 
@@ -29,6 +31,52 @@ def test_separated_is_the_mean_and_concatenated_one_embedding():
         assert figures.concatenated[name] == pytest.approx(float(together[name]))
         assert [fold[name] for fold in figures.folds] == pytest.approx([float(s[name]) for s in singles])
     assert figures.concatenated["map_at_r"] > max(fold["map_at_r"] for fold in figures.folds), "three views are more than one"
+
+
+def test_side_by_side_each_model_counts_as_its_loss_left_it_and_then_all_have_one_length():
+    """Of two models one lies well inside the unit ball, as the Lipschitz normalisation lets it."""
+    wide, narrow = models(2)
+    figures = fold_figures([(wide, wide[:0]), (0.2 * narrow, narrow[:0])], LABELS)
+    together = F.normalize(torch.cat([wide, 0.2 * narrow], 1))
+    assert figures.concatenated["map_at_r"] == pytest.approx(float(retrieval_metrics(together, LABELS)["map_at_r"]))
+    lengths = torch.rand(30, 1, generator=torch.Generator().manual_seed(1)) + 0.1
+    inside = lengths * wide
+    figures = fold_figures([(inside, inside[:0])], LABELS)
+    assert figures.separated["map_at_r"] == pytest.approx(float(retrieval_metrics(inside, LABELS)["map_at_r"]))
+    assert figures.concatenated["map_at_r"] == pytest.approx(float(retrieval_metrics(wide, LABELS)["map_at_r"]))
+    assert figures.concatenated["map_at_r"] != figures.separated["map_at_r"]
+
+
+class Counting(ContrastiveLoss):
+    """A loss of one's own with a state."""
+
+    calls = 0
+
+    def forward(self, *arguments, **named):
+        self.calls += 1
+        return super().forward(*arguments, **named)
+
+
+@pytest.mark.filterwarnings("ignore::labkit.datasets.DataWarning")
+def test_folds_are_judged_where_their_runs_were_and_may_have_a_loss_of_ones_own(tmp_path, monkeypatch):
+    monkeypatch.setenv("LABKIT_DATA", str(tmp_path / "data"))
+    monkeypatch.setenv("LABKIT_CACHE", str(tmp_path / "cache"))
+    make_cub(tmp_path / "data", ids=(1, 20, 26, 50, 51, 60, 80, 90, 101, 130, 150, 170), each=5)
+    experiment = Experiment.preset("cub-c2", **{
+        "steps": 2, "evaluate_every": 2, "sample_size": 20, "photos.size": 16, "photos.side": 18, "network.name": "small", "network.weights": "none",
+        "network.embedding_size": 4, "data.classes_per_batch": 2, "data.samples_per_class": 2,
+    })  # fmt: skip
+    mine = Counting(pos_margin=0.0, neg_margin=0.3841)
+    made = {None: tmp_path / "own", mine: tmp_path / "given"}
+    figures = {loss: train_folds(experiment, folder, loss=loss, progress=False, say=lambda _: None) for loss, folder in made.items()}
+    for loss, folder in made.items():
+        runs = [Recording.load(folder / f"fold-{fold}") for fold in range(4)]
+        for name in ("p_at_1", "map_at_r", "p_at_r"):
+            assert figures[loss].separated[name] == pytest.approx(sum(run.final[name] for run in runs) / 4, abs=1e-9)
+            assert [fold[name] for fold in figures[loss].folds] == pytest.approx([run.final[name] for run in runs], abs=1e-9)
+        assert all(any("loss given by the caller" in event["what"] for event in run.events) == (loss is mine) for run in runs)
+    assert figures[None].row.title == "C2" and figures[mine].row is None and mine.calls == 0
+    assert figures[mine].folds == figures[None].folds, "it is the same loss"
 
 
 def test_with_a_gallery_queries_are_looked_up_in_it_alone():
