@@ -16,13 +16,16 @@ import torch
 from torch import Tensor, nn
 
 from labkit.errors import LabError
-from labkit.files import write_atomically
-from labkit.serving.model_card import ModelCard
-from labkit.validation import check_choice, check_finite, describe
+from labkit.files import storage_error, write_atomically
+from labkit.serving.model_card import ModelCard, check_answer
+from labkit.serving.screening import screen_onnx, screen_program, screen_script
+from labkit.serving.seal import check_seal, seal
+from labkit.validation import check_choice, check_dense, check_finite, check_path, describe
 
 SUFFIXES = (".pt2", ".pt", ".onnx")
 CARD = "labkit.json"
 ONNX_INPUT, ONNX_OUTPUT, ONNX_CARD = "pictures", "embeddings", "labkit"
+_EXPORT_AGAIN = "Export the model again with `labkit export`."
 Run = Callable[[Tensor], Tensor]
 
 
@@ -31,7 +34,7 @@ class ExportedModel:
 
     Attributes
     ----------
-    card : `ModelCard`, what goes in and what comes out.
+    card : `ModelCard`, what goes in and what comes out. source : the file.
 
     Shapes
     ------
@@ -39,15 +42,22 @@ class ExportedModel:
 
     Raises
     ------
-    LabError : when called: pictures of another shape, bytes, or numbers outside 0 ... 1.
+    LabError : when called: pictures of another shape, bytes, or numbers outside 0 ... 1; a network that does not take
+        what its card says, or gives anything but finite float32 (n, embedding_size).
     """
 
-    def __init__(self, card: ModelCard, run: Run) -> None:
-        self.card, self._run = card, run
+    def __init__(self, card: ModelCard, run: Run, source: str = "model") -> None:
+        self.card, self.source, self._run = card, source, run
 
     @torch.no_grad()
     def __call__(self, pictures: Tensor) -> Tensor:
-        return self._run(check_pictures(self.card, pictures).contiguous())
+        taken = check_pictures(self.card, pictures).contiguous()
+        try:
+            answer = self._run(taken)
+        except Exception as error:  # whatever the network's own code or its runtime says
+            wanted = f"a network that takes pictures {tuple(taken.shape)}, as its card says"
+            raise LabError(self.source, wanted, _said(error), _EXPORT_AGAIN) from error
+        return check_answer(self.card, len(taken), answer, self.source)
 
 
 def check_pictures(card: ModelCard, pictures: Any) -> Tensor:
@@ -59,6 +69,7 @@ def check_pictures(card: ModelCard, pictures: Any) -> Tensor:
         raise LabError("pictures", wanted, describe(pictures))
     if not pictures.is_floating_point():
         raise LabError("pictures", wanted, describe(pictures), "Divide bytes by 255.")
+    check_dense("pictures", pictures)
     check_finite("pictures", pictures)
     low, high = pictures.min().item(), pictures.max().item()
     if low < -1e-3 or high > 1 + 1e-3:
@@ -71,7 +82,8 @@ def export_model(model: nn.Module, path: str | os.PathLike[str]) -> Path:
     """Write a model so that other programs can open it; the whole file or none.
 
     What is in it takes any number of pictures of one size and does everything else itself: mean and standard deviation,
-    network, normalisation. The card says what size, and how a picture is cut to it.
+    network, normalisation. The card says what size, and how a picture is cut to it. The file ends in a digest of all its
+    bytes, by which `load_exported` knows a damaged one.
 
     Parameters
     ----------
@@ -85,45 +97,65 @@ def export_model(model: nn.Module, path: str | os.PathLike[str]) -> Path:
     ------
     LabError : another ending, packages missing, a network that cannot be exported, a full disk.
     """
-    card: ModelCard | None = getattr(model, "card", None)
-    if card is None:
+    where, card = check_path("path", path), getattr(model, "card", None)
+    if not isinstance(model, nn.Module) or not isinstance(card, ModelCard):
         raise LabError("model", "a WholeModel, made by WholeModel.of(trainer) or WholeModel.of_run(folder)", describe(model))
-    suffix = check_choice("ending of the file", Path(path).suffix.lower(), SUFFIXES)
+    suffix = check_choice("ending of the file", where.suffix.lower(), SUFFIXES)
     example = torch.rand(2, card.channels, card.size, card.size, generator=torch.Generator().manual_seed(0))
     writers = {".pt2": _as_program, ".pt": _as_torchscript, ".onnx": _as_onnx}
     with _quiet(), torch.no_grad():
         try:
             data = writers[suffix](model.eval(), card, example)
+            _SCREENS[suffix](data, str(path))  # what could not be opened again is not written
         except LabError:
             raise
         except Exception as error:  # exporters raise whatever a network's own code leads them to
-            said = " ".join(str(error).split())[:200] or type(error).__name__
             others = ", ".join(s for s in SUFFIXES if s != suffix)
-            raise LabError(str(path), f"a network that can be written as {suffix}", said, f"Try {others}.") from error
-    return write_atomically(path, lambda file: file.write(data))
+            raise LabError(str(path), f"a network that can be written as {suffix}", _said(error), f"Try {others}.") from error
+    sealed = seal(data, suffix)
+    return write_atomically(path, lambda file: file.write(sealed))
 
 
 def load_exported(path: str | os.PathLike[str]) -> ExportedModel:
-    """Open what `export_model` wrote, on the CPU. As with any program, open only files whose origin you trust.
+    """Open what `export_model` wrote, on the CPU, and call it once to see that it is what its card says.
+
+    Nothing in the file is run but the network's tensor operations: before PyTorch opens it, it is searched for anything
+    else (`labkit.serving.screening`). A network can still be made to take for ever, or all memory.
 
     Raises
     ------
-    LabError : no such file, another ending, a damaged file, a model without labkit's card, onnxruntime missing.
+    LabError : no such file, another ending; a file that is damaged, that another program or an older labkit wrote (export
+        it again), or that holds anything but a model of tensors; a network that is not its card's; onnxruntime missing.
     """
-    where = Path(path)
+    where = check_path("path", path)
     suffix = check_choice("ending of the file", where.suffix.lower(), SUFFIXES)
     if not where.is_file():
         raise LabError(str(path), "an exported model", "nothing there")
     readers = {".pt2": _open_program, ".pt": _open_torchscript, ".onnx": _open_onnx}
+    try:
+        data = where.read_bytes()
+    except OSError as error:
+        raise storage_error(path, error) from error
+    check_seal(data, suffix, str(path))
     with _quiet():
         try:
-            text, run = readers[suffix](where)
+            _SCREENS[suffix](data, str(path))
+            text, run = readers[suffix](data)
         except LabError:
             raise
-        except Exception as error:  # the readers raise whatever damaged bytes lead them to
-            said = " ".join(str(error).split())[:160] or type(error).__name__
-            raise LabError(str(path), f"a whole {suffix} file of `labkit export`", said) from error
-    return ExportedModel(ModelCard.from_json(text, str(path)), run)
+        except Exception as error:  # the readers raise whatever odd bytes lead them to
+            raise LabError(str(path), f"a {suffix} file of `labkit export`", _said(error), _EXPORT_AGAIN) from error
+        model = ExportedModel(ModelCard.from_json(text, str(path)), run, str(path))
+        card = model.card
+        model(torch.full((3, card.channels, card.size, card.size), 0.5))
+    return model
+
+
+_SCREENS = {".pt2": screen_program, ".pt": screen_script, ".onnx": screen_onnx}
+
+
+def _said(error: Exception) -> str:
+    return " ".join(str(error).split())[:200] or type(error).__name__
 
 
 def _program(model: nn.Module, example: Tensor) -> torch.export.ExportedProgram:
@@ -136,9 +168,9 @@ def _as_program(model: nn.Module, card: ModelCard, example: Tensor) -> bytes:
     return file.getvalue()
 
 
-def _open_program(path: Path) -> tuple[str | bytes, Run]:
+def _open_program(data: bytes) -> tuple[str | bytes, Run]:
     extra: dict[str, Any] = {CARD: ""}
-    run: Run = torch.export.load(path, extra_files=extra).module()
+    run: Run = torch.export.load(io.BytesIO(data), extra_files=extra).module()
     return extra[CARD], run
 
 
@@ -149,9 +181,9 @@ def _as_torchscript(model: nn.Module, card: ModelCard, example: Tensor) -> bytes
     return file.getvalue()
 
 
-def _open_torchscript(path: Path) -> tuple[str | bytes, Run]:
+def _open_torchscript(data: bytes) -> tuple[str | bytes, Run]:
     extra: dict[str, Any] = {CARD: ""}
-    run: Run = torch.jit.load(path, map_location="cpu", _extra_files=extra)  # type: ignore[no-untyped-call]
+    run: Run = torch.jit.load(io.BytesIO(data), map_location="cpu", _extra_files=extra)  # type: ignore[no-untyped-call]
     return extra[CARD], run
 
 
@@ -167,9 +199,13 @@ def _as_onnx(model: nn.Module, card: ModelCard, example: Tensor) -> bytes:
     return data
 
 
-def _open_onnx(path: Path) -> tuple[str | bytes, Run]:
+def _open_onnx(data: bytes) -> tuple[str | bytes, Run]:
     runtime = _need("onnxruntime")
-    session = runtime.InferenceSession(path.read_bytes(), providers=["CPUExecutionProvider"])
+    session = runtime.InferenceSession(data, providers=["CPUExecutionProvider"])
+
+    names = [part.name for part in session.get_inputs()], [part.name for part in session.get_outputs()]
+    if names != ([ONNX_INPUT], [ONNX_OUTPUT]):
+        raise ValueError(f"from {names[0]} to {names[1]} instead of from {ONNX_INPUT!r} to {ONNX_OUTPUT!r}")
 
     def run(pictures: Tensor) -> Tensor:
         return torch.from_numpy(session.run([ONNX_OUTPUT], {ONNX_INPUT: pictures.numpy()})[0])

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -16,10 +15,11 @@ from labkit.datasets.catalogue import is_picture
 from labkit.datasets.folder import PART_FOLDERS
 from labkit.errors import LabError
 from labkit.geometry import NORMALIZATIONS
+from labkit.serving.index_arrays import names_of, narrowed, tensor_of
 from labkit.serving.index_files import Kept, read_index, write_index
 from labkit.serving.model_card import normalized_rows
-from labkit.serving.picture_files import Embeds, Files, embed_pictures
-from labkit.validation import check_choice, check_embeddings, check_number, describe
+from labkit.serving.picture_files import Embeds, Files, check_model, embed_pictures
+from labkit.validation import check_choice, check_embeddings, check_number, check_path, check_word, describe
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -32,7 +32,7 @@ class ImageIndex:
 
     Parameters
     ----------
-    embeddings : floats (n, D). paths : n names of pictures. classes : n names of their classes, "" where there is none.
+    embeddings : floats (n, D), none beyond 1e15 in magnitude. paths : n names of pictures. classes : n names of their classes, "" where there is none.
     normalize : "lipschitz", "l2" or "none": done to the embeddings here, and to what is searched for; twice makes no
         difference. levels : equal parts of an embedding that are normalised each by itself.
     model : digest of the weights that made them (`ModelCard.weights`); "" where they are not known.
@@ -44,7 +44,7 @@ class ImageIndex:
 
     Raises
     ------
-    LabError : arrays that disagree, no picture, NaN, an unknown normalisation.
+    LabError : arrays that disagree, no picture, NaN, numbers beyond 1e15, an unknown normalisation.
 
     Examples
     --------
@@ -68,15 +68,12 @@ class ImageIndex:
         import faiss
 
         self.normalize, self.levels = check_choice("normalize", normalize, (*NORMALIZATIONS, "none")), levels
-        self.model, self.folder = model, Path(folder)
-        rows = check_embeddings("embeddings", _tensor("embeddings", embeddings))
+        self.model, self.folder = check_word("model", model), check_path("folder", folder)
+        rows = check_embeddings("embeddings", tensor_of("embeddings", embeddings))
         if check_number("levels", levels, low=1, whole=True) and rows.shape[1] % levels:
             raise LabError("levels", f"a divisor of the embeddings' width, {rows.shape[1]}", levels)
-        for name, values in (("paths", paths), ("classes", classes)):
-            if len(values) != len(rows):
-                raise LabError(name, f"one for each of {len(rows)} embeddings", f"{len(values)}")
-        self.paths, self.classes = [str(p) for p in paths], [str(c) for c in classes]
-        self.embeddings: Floats = self._rows(rows)
+        self.paths, self.classes = names_of("paths", paths, len(rows)), names_of("classes", classes, len(rows))
+        self.embeddings: Floats = self._rows("embeddings", rows)
         self._faiss = faiss.IndexFlatL2(rows.shape[1])
         self._faiss.add(self.embeddings)
 
@@ -100,7 +97,7 @@ class ImageIndex:
         ------
         LabError : no such folder, no picture in it, one that cannot be used.
         """
-        top = Path(folder)
+        top, card = check_path("folder", folder), check_model(model).card
         if not top.is_dir():
             raise LabError(str(folder), "a folder of pictures", "a file" if top.exists() else "nothing there")
         names = sorted(p.relative_to(top).as_posix() for p in top.rglob("*") if is_picture(p.name) and p.is_file())
@@ -108,7 +105,7 @@ class ImageIndex:
         if not names:
             raise LabError(str(folder), "at least one picture", "none")
         embeddings, kept = embed_pictures(model, [top / name for name in names], unusable=unusable, progress=progress)
-        names, card = [names[i] for i in kept], model.card
+        names = [names[i] for i in kept]
         return cls(
             embeddings, names, _classes(names), normalize=card.normalize, levels=card.levels, model=card.weights, folder=top.absolute()
         )  # fmt: skip
@@ -130,22 +127,16 @@ class ImageIndex:
 
         Raises
         ------
-        LabError : an embedding of another width, a picture without a model, a model whose embeddings are others than
-            those in the index, k out of range, a file that is no picture.
+        LabError : an embedding of another width, NaN, numbers beyond 1e15, a picture without a model, a model whose
+            embeddings are others than those in the index, k out of range, a file that is no picture.
         """
         import pandas as pd
 
         wanted = int(check_number("k", k, low=1, high=len(self), whole=True))
-        if isinstance(query, (Tensor, np.ndarray)):
-            single, names, rows = query.ndim == 1, [*range(1 if query.ndim == 1 else len(query))], _tensor("query", query)
-            rows = check_embeddings("query", rows[None] if single else rows)
-        else:
-            single = isinstance(query, (str, os.PathLike))
-            files = [query] if isinstance(query, (str, os.PathLike)) else list(query)
-            names, rows = [str(file) for file in files], embed_pictures(self._checked(model), files)[0]
+        single, names, rows = self._queries(query, model)
         if rows.shape[1] != self.embeddings.shape[1]:
             raise LabError("query", f"embeddings of width {self.embeddings.shape[1]}, as in the index", f"width {rows.shape[1]}")
-        found, distances = self.nearest(self._rows(rows), wanted)
+        found, distances = self.nearest(self._rows("query", rows), wanted)
         flat = found.ravel()
         table = {
             "query": np.repeat(np.array(names, dtype=object), wanted),
@@ -156,6 +147,18 @@ class ImageIndex:
         }
         frame = pd.DataFrame(table)
         return frame.drop(columns="query") if single else frame
+
+    def _queries(self, query: Any, model: Embeds | None) -> tuple[bool, list[Any], Tensor]:
+        """Whether it is one, what to call each, and their embeddings (m, D)."""
+        if isinstance(query, (Tensor, np.ndarray)):
+            rows = tensor_of("query", query)
+            rows = check_embeddings("query", rows[None] if rows.ndim == 1 else rows)
+            return query.ndim == 1, [*range(len(rows))], rows
+        if not isinstance(query, (str, os.PathLike, Sequence)) or isinstance(query, bytes):
+            raise LabError("query", "a picture file or several, or embeddings (D,) or (m, D)", describe(query))
+        files = [query] if isinstance(query, (str, os.PathLike)) else list(query)
+        rows = embed_pictures(self._checked(model), files)[0]
+        return not isinstance(query, Sequence) or isinstance(query, str), [str(file) for file in files], rows
 
     def nearest(self, queries: Floats, k: int) -> tuple[NDArray[np.int64], Floats]:
         """(m, k) places in the index, and distances, of normalised queries (m, D); ties go to the lower place."""
@@ -204,30 +207,25 @@ class ImageIndex:
         index.normalize, index.levels = kept.normalize, kept.levels
         return index
 
-    def _rows(self, rows: Tensor) -> Floats:
+    def _rows(self, name: str, rows: Tensor) -> Floats:
         """float32, normalised, contiguous."""
-        values: Floats = normalized_rows(rows.detach().cpu().float(), self.normalize, self.levels).numpy()
+        values: Floats = normalized_rows(narrowed(name, rows), self.normalize, self.levels).numpy()
         return np.ascontiguousarray(values)
 
-    def _checked(self, model: Embeds | None) -> Embeds:
+    def _checked(self, model: Any) -> Embeds:
         if model is None:
             raise LabError("model", "the model whose embeddings are in the index, to embed a picture", "None")
-        mine, theirs = (self.normalize, self.embeddings.shape[1]), (model.card.normalize, model.card.embedding_size)
+        card = check_model(model).card
+        mine = self.embeddings.shape[1], self.normalize, self.levels
+        theirs = card.embedding_size, card.normalize, card.levels
         if mine != theirs:
-            wanted = f"a model for this index: embeddings of width {mine[1]}, normalisation {mine[0]}"
-            raise LabError("model", wanted, f"width {theirs[1]}, {theirs[0]}")
-        if self.model and model.card.weights != self.model:
+            told = "width {}, {}, levels: {}"
+            raise LabError("model", f"a model for this index: {told.format(*mine)}", told.format(*theirs))
+        if self.model and card.weights != self.model:
             hint = "Build the index again with this model."
-            raise LabError("model", f"the model of this index, weights {self.model[:12]}…", f"{model.card.weights[:12]}…", hint)
-        return model
-
-
-def _tensor(name: str, values: Any) -> Tensor:
-    if isinstance(values, np.ndarray) and values.dtype.kind in "fiu":
-        return torch.from_numpy(np.ascontiguousarray(values))
-    if not isinstance(values, Tensor):
-        raise LabError(name, "floats (n, D), a tensor or a NumPy array", describe(values))
-    return values
+            raise LabError("model", f"the model of this index, weights {self.model[:12]}…", f"{card.weights[:12]}…", hint)
+        found: Embeds = model
+        return found
 
 
 def _classes(names: Sequence[str]) -> list[str]:

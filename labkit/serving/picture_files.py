@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
@@ -16,8 +16,8 @@ from labkit.datasets import DataWarning, Views
 from labkit.datasets.catalogue import some
 from labkit.datasets.decoding import BadPicture, decode
 from labkit.errors import LabError
-from labkit.serving.model_card import ModelCard
-from labkit.validation import check_choice
+from labkit.serving.model_card import ModelCard, check_answer
+from labkit.validation import check_choice, check_path, describe
 
 CHUNK = 64  # pictures decoded and embedded at once
 WORKERS = 4
@@ -68,7 +68,8 @@ def embed_pictures(
 
     Raises
     ------
-    LabError : no file, none that can be used, or some that cannot and are not to be skipped.
+    LabError : no file, none that can be used, or some that cannot and are not to be skipped; no model, or one that gives
+        something else than its card says.
 
     Warns
     -----
@@ -77,23 +78,42 @@ def embed_pictures(
     from tqdm import tqdm
 
     check_choice("unusable", unusable, ("refuse", "skip"))
-    paths = _paths(files)
+    card, paths = check_model(model).card, _paths(files)
     parts: list[Tensor] = []
     kept: list[int] = []
     problems: dict[int, str] = {}
     for start in tqdm(range(0, len(paths), CHUNK), desc="embedding", disable=not progress):
-        pictures, bad = _read(paths[start : start + CHUNK], model.card)
+        pictures, bad = _read(paths[start : start + CHUNK], card)
         problems |= {start + i: why for i, why in bad.items()}
         usable = [i for i, picture in enumerate(pictures) if picture is not None]
         kept += [start + i for i in usable]
         if usable:
-            parts.append(model(torch.stack([p for p in pictures if p is not None])))
+            answer = model(torch.stack([p for p in pictures if p is not None]))
+            parts.append(check_answer(card, len(usable), answer, "model"))
     _judge(paths, problems, unusable if parts else "refuse")
     return torch.cat(parts), kept
 
 
-def _paths(files: Files) -> list[Path]:
-    paths = [Path(files)] if isinstance(files, (str, os.PathLike)) else [Path(file) for file in files]
+def check_model(model: Any) -> Embeds:
+    """Return `model` if it is one with a card.
+
+    Raises
+    ------
+    LabError : None, the name of a file, a module without a card.
+    """
+    if not callable(model) or not isinstance(getattr(model, "card", None), ModelCard):
+        hint = "open_model(path) gives one."
+        raise LabError("model", "a WholeModel or an ExportedModel", describe(model), hint)
+    found: Embeds = model
+    return found
+
+
+def _paths(files: Any) -> list[Path]:
+    if isinstance(files, (str, os.PathLike)):
+        files = [files]
+    if not isinstance(files, Iterable) or isinstance(files, bytes):
+        raise LabError("files", "a picture file or several", describe(files))
+    paths = [check_path("files", file) for file in files]
     if not paths:
         raise LabError("files", "at least one picture", "none")
     return paths

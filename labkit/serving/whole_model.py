@@ -23,6 +23,7 @@ from labkit.training.checkpoint import load_checkpoint
 from labkit.training.frozen import FrozenNet
 from labkit.training.registry import build_loss, build_network, load_splits, normalization
 from labkit.training.run_folder import run_identity
+from labkit.validation import check_path, describe
 
 KNOWN = "the experiment's"
 
@@ -68,8 +69,10 @@ class WholeModel(nn.Module):
 
         Raises
         ------
-        LabError : a loss of one's own whose normalisation is none of "lipschitz", "l2" and none.
+        LabError : no Trainer, or a loss of one's own whose normalisation is none of "lipschitz", "l2" and none.
         """
+        if not isinstance(trainer, Trainer):
+            raise LabError("trainer", "a Trainer", describe(trainer), "A run's folder is opened by WholeModel.of_run.")
         splits, standardize = trainer.splits, trainer.pictures.standardize
         names, size = splits.class_names[: splits.train_classes], splits.train.images.shape[-1]
         model = copy.deepcopy(trainer.model).cpu()
@@ -84,7 +87,7 @@ class WholeModel(nn.Module):
         LabError : no run there, an unfinished or damaged one, one with a loss of the caller's own, or one on digits that
             are not there any more.
         """
-        where = Path(folder)
+        where = check_path("folder", folder)
         settings, weights = where / "experiment.json", where / "model.pt"
         if not settings.is_file():
             raise LabError(str(folder), "the folder of a run, or an exported model", "no experiment.json in it")
@@ -162,7 +165,7 @@ def open_model(path: str | os.PathLike[str]) -> WholeModel | ExportedModel:
     ------
     LabError : neither of them.
     """
-    where = Path(path)
+    where = check_path("path", path)
     if where.is_dir():
         return WholeModel.of_run(where)
     if not where.exists():

@@ -11,6 +11,7 @@ from labkit.losses import FunctionLoss
 from labkit.serving import ExportedModel, ModelCard, WholeModel, export_model, load_exported, open_model
 from labkit.serving.formats import SUFFIXES
 from labkit.serving.model_card import normalized_rows
+from labkit.serving.seal import seal
 from labkit.training import Experiment, Trainer
 from labkit.training.photographs import load_photos
 from tests.serving.conftest import random_pictures
@@ -171,11 +172,37 @@ def test_damaged_files(model, tmp_path, suffix):
             load_exported(path)
 
 
-def test_a_model_of_another_program_has_no_card(tmp_path):
+def test_a_model_of_another_program_has_neither_digest_nor_card(tmp_path):
+    path = tmp_path / "m.pt"
     with pytest.warns(FutureWarning):
-        torch.jit.save(torch.jit.trace(torch.nn.Linear(2, 2), torch.rand(1, 2)), tmp_path / "m.pt")
+        torch.jit.save(torch.jit.trace(torch.nn.Linear(2, 2), torch.rand(1, 2)), path)
+    with pytest.raises(LabError, match="another or older program. Export the model again"):
+        load_exported(path)
+    path.write_bytes(seal(path.read_bytes(), ".pt"))
     with pytest.raises(LabError, match="card"):
-        load_exported(tmp_path / "m.pt")
+        load_exported(path)
+
+
+class Carded(torch.nn.Module):
+    card = 5
+
+
+@pytest.mark.parametrize("path", [None, 5, b"m.pt", "m\0.pt", "m" * 300 + ".pt"], ids=repr)
+def test_what_is_no_path(model, path):
+    for call in (lambda: export_model(model, path), lambda: load_exported(path), lambda: open_model(path), lambda: WholeModel.of_run(path)):
+        with pytest.raises(LabError, match="a path|a name that a file can have"):
+            call()
+
+
+def test_what_is_no_model(model, tmp_path):
+    for call in (lambda: export_model(Carded(), tmp_path / "m.pt"), lambda: export_model(None, tmp_path / "m.pt"), lambda: WholeModel.of("run")):
+        with pytest.raises(LabError, match="WholeModel|Trainer"):
+            call()
+    loaded = load_exported(export_model(model, tmp_path / "m.pt"))
+    good = random_pictures(model.card, 2)
+    for pictures, words in ((good.to_sparse(), "dense"), (good.to("meta"), "meta"), (good.to(torch.float8_e4m3fn), "16, 32 or 64")):
+        with pytest.raises(LabError, match=words):
+            loaded(pictures)
 
 
 def test_cards(model):
