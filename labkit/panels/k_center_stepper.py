@@ -165,7 +165,7 @@ class KCenterStepper(Panel):
             if len(sets) == 1 and half < extent:
                 for axis, middle in zip((self.figure.layout.xaxis, self.figure.layout.yaxis), (low + high) / 2):
                     axis.range = [middle - half, middle + half]
-            name_classes(self.figure, self.steps, [self._plane(s.points) for s in sets], extent)
+        name_classes(self.figure, self.steps, [self._plane(s.points) for s in sets], extent)  # a batch would keep only the last
 
     @reports_errors
     def _draw(self) -> None:

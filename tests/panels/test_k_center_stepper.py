@@ -70,7 +70,7 @@ def test_classes_are_named_and_the_marks_explained_without_opening_the_help(pane
     assert "squares: centres that are there already" in title.text and "rings" not in title.text
     panel.go(1)
     assert "rings: picks" in title.text and "star: the farthest sample" in title.text and "balls" in title.text
-    assert "Each class's star is farthest" in panel.notice.value
+    assert "Each class&#x27;s star is farthest" in panel.notice.value
     panel.classes.value = "7"
     assert not panel.figure.layout.annotations and "The star is farthest" in panel.notice.value
 
