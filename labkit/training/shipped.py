@@ -70,7 +70,8 @@ def results_table(recordings: Iterable[Recording], figures: Iterable[str]) -> pd
         row: dict[str, str | int] = {"seeds": len({run.experiment["seed"] for run in runs})}
         for figure in figures:
             values = np.array([run.final[figure] for run in runs if figure in run.final])
-            spread = f" ± {values.std(ddof=1):.3g}" if len(values) > 1 else ""
+            same = len(values) > 0 and np.ptp(values) == 0  # whose mean may be off by a last bit
+            spread = f" ± {0 if same else values.std(ddof=1):.3g}" if len(values) > 1 else ""
             row[figure] = f"{values.mean():.4g}{spread}" if len(values) else ""
         rows[name] = row
     return pd.DataFrame.from_dict(rows, orient="index")
