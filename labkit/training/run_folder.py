@@ -24,6 +24,7 @@ from labkit.training.metrics_table import MetricsTable
 from labkit.training.recorder import Recorder
 from labkit.training.recording import Recording
 from labkit.training.world import World
+from labkit.validation import check_path
 
 
 class RunFolder:
@@ -32,8 +33,9 @@ class RunFolder:
     The checkpoint alone decides how a resumed run goes on. It is written at every evaluation where it is small; one of more
     than `small` bytes only when the run has gone on for `share` times what writing the last one took, so that
     writing costs a run at most a twentieth of its time, and a kill that much of it. What lies beside it is for looking at:
-    a row of metrics.csv at every evaluation, the recording at most every `recording_every` seconds and `share` times what it took,
-    and at the end. Each file is replaced whole. The checkpoint that says the run is over is written last, so that then all the others are there.
+    a row of metrics.csv at every evaluation, the recording at most every `recording_every` seconds, a large one as seldom as
+    a large checkpoint, and at the end. Each file is replaced whole. The checkpoint that says the run is over is written
+    last, so that then all the others are there.
     """
 
     recording_every = 15.0
@@ -121,7 +123,11 @@ class RunFolder:
         path, started = self.path / "checkpoint.pt", time.monotonic()
         save_checkpoint(path, state)
         self._saved_at = time.monotonic()
-        self._save_seconds = self._saved_at - started if path.stat().st_size > self.small else 0.0
+        self._save_seconds = self._counted(path, self._saved_at - started)
+
+    def _counted(self, path: Path, seconds: float) -> float:
+        """What writing a file took, nothing for a small one: how often that is written hangs on no clock."""
+        return seconds if path.stat().st_size > self.small else 0.0
 
     def _check_lock(self) -> None:
         if self._lock is not None:
@@ -129,10 +135,10 @@ class RunFolder:
 
     def record(self, recording: Recording) -> None:
         """Write the recording now."""
-        started = time.monotonic()
-        recording.save(self.path / "recording.npz")
+        path, started = self.path / "recording.npz", time.monotonic()
+        recording.save(path)
         self._recorded_at = time.monotonic()
-        self._record_seconds = self._recorded_at - started
+        self._record_seconds = self._counted(path, self._recorded_at - started)
 
 
 def open_folder(
@@ -142,13 +148,13 @@ def open_folder(
 
     Raises
     ------
-    LabError : as `RunFolder.open`, or there is nothing to resume from.
+    LabError : as `RunFolder.open`, a name that no folder can have, or there is nothing to resume from.
     """
     if directory is None:
         if resume:
             raise LabError("resume", "a directory to resume from", "directory=None")
         return None, None
-    folder = RunFolder(directory)
+    folder = RunFolder(check_path("directory", directory))
     state = world.on_main(lambda: folder.open(experiment, resume))
     return (folder if world.is_main else None), state
 
