@@ -16,11 +16,39 @@ from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
+_here = threading.local()  # .given_up: asked by `give_way` in this thread
 _lock = threading.Lock()
 _inside = 0
 _limit: Any = None
 _sparing = 0
 _allowed = 1
+
+
+class Aborted(Exception):
+    """Work went no further because whoever waited for it has given it up."""
+
+
+@contextmanager
+def unless(given_up: Callable[[], bool]) -> Iterator[None]:
+    """Inside, and in this thread alone, `give_way` raises `Aborted` once `given_up()` is true."""
+    before = getattr(_here, "given_up", None)
+    _here.given_up = given_up
+    try:
+        yield
+    finally:
+        _here.given_up = before
+
+
+def give_way() -> None:
+    """Called between the parts of long work (pictures to be decoded, a network to be built), where it may be given up.
+
+    Raises
+    ------
+    Aborted : it has been; never outside `unless`.
+    """
+    given_up = getattr(_here, "given_up", None)
+    if given_up is not None and given_up():
+        raise Aborted
 
 
 def in_threads(work: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:

@@ -17,6 +17,7 @@ from labkit.datasets.photos import PhotoSet
 from labkit.datasets.roots import cache_root
 from labkit.errors import LabError
 from labkit.files import write_atomically
+from labkit.threads import give_way
 from labkit.validation import describe
 
 
@@ -57,6 +58,7 @@ def frozen_features(
         from tqdm import tqdm
 
         for start in tqdm(range(0, n, chunk), desc="features", disable=not progress):
+            give_way()
             features = network(images[start : start + chunk])
             if not isinstance(features, Tensor) or features.ndim != 2 or len(features) != min(chunk, n - start):
                 raise LabError("network", f"features ({min(chunk, n - start)}, F)", describe(features))

@@ -24,6 +24,7 @@ from labkit.datasets.decoding import BadPicture, Decoded, decode
 from labkit.datasets.roots import cache_root
 from labkit.errors import LabError
 from labkit.files import write_atomically
+from labkit.threads import give_way
 
 SHARD = 1000  # pictures in one file: what an interruption costs at most
 _FORMAT = "labkit-decoded-1"
@@ -133,6 +134,7 @@ class PictureStore:
     def _write(self, file: BinaryIO, chosen: Sequence[int], pool: ThreadPoolExecutor, done: Callable[[], Any]) -> None:
         sizes, offsets, problems, kinds, digests = [], [], [], [], []
         for problem, digest, decoded in _ahead(pool, self._look, chosen):
+            give_way()
             pixels = decoded.pixels if decoded is not None else np.zeros((0, 0, 3), np.uint8)
             sizes.append(pixels.shape[:2])
             offsets.append(file.tell())

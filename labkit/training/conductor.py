@@ -6,13 +6,15 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from labkit.errors import LabError
+from labkit.threads import Aborted, unless
 from labkit.training.controls import OPTION
 from labkit.training.experiment import Experiment
 from labkit.training.inbox import Inbox
-from labkit.training.live_run import Aborted, LiveRun, Snapshot
+from labkit.training.live_run import LiveRun, Snapshot
 from labkit.training.trainer import Trainer
 from labkit.validation import describe
 
@@ -40,13 +42,14 @@ class Conductor:
         self._run: LiveRun | None = None
         self._runs, self._playing, self._to_do, self._message = 0, False, 0, ""
         self._failed = self._torn = False  # torn: a step was let go of half-way
+        self._building = False
         self._pace: deque[tuple[float, int]] = deque(maxlen=12)  # when the last snapshots were taken, at which steps
         self.newest, self.seen = Snapshot(0, 0, "new", experiment, experiment), True
         self.error: Exception | None = None
 
     def turn(self) -> None:
         """One command, or one step. Never raises: what goes wrong is published."""
-        command = self._inbox.take()
+        command, self._building = self._inbox.take(), False
         try:
             if command is not None:
                 self._message = ""
@@ -55,8 +58,10 @@ class Conductor:
             elif self._inbox.busy:
                 self._advance()
         except Aborted:
-            self._torn = True
+            self._torn = self._torn or not self._building
+            self._message = "Stopped while it was being built; the next command builds it anew." if self._building else ""
             self.rest()
+            self.publish("stopped", fresh=False)
         except BaseException as error:
             if not isinstance(error, Exception) and threading.current_thread() is threading.main_thread():
                 raise
@@ -91,14 +96,16 @@ class Conductor:
         """A new run, paused; of the settings as they stand, where no other experiment is given."""
         old = self._run
         wanted = experiment if experiment is not None else self.newest.settings
-        trainer = (build or self._build)(wanted)
-        if not isinstance(trainer, Trainer):
-            raise LabError("build", "a function of an experiment that gives a Trainer", describe(trainer))
-        run = LiveRun(trainer, self._aborted)
+        self._building = True
+        with unless(self._aborted):
+            trainer = (build or self._build)(wanted)
+            if not isinstance(trainer, Trainer):
+                raise LabError("build", "a function of an experiment that gives a Trainer", describe(trainer))
+            run = LiveRun(trainer, self._aborted)
         if experiment is None and old is not None and old.own_loss:  # its settings are in no experiment
             for name, value in old.look(fresh=False)["options"].items():
                 run.change(OPTION + name, value)
-        self._run, self._build = run, build or self._build
+        self._run, self._build, self._building = run, build or self._build, False
         self._runs += 1
         self._failed = self._torn = False
         self.rest()
@@ -119,6 +126,12 @@ class Conductor:
         """Take no more turns than commands."""
         self._playing, self._to_do, self._inbox.busy = False, 0, False
         self._pace.clear()
+
+    def outlasts(self) -> None:
+        """Say in the newest snapshot that the turn at work has not ended when it was told to; called by another thread."""
+        words = "being built" if self._building else "at work"
+        told = f"The run is still {words}; it ends by itself as soon as it can."
+        self.newest = replace(self.newest, version=self.newest.version + 1, message=told)
 
     def go_back(self, *, lately: bool = True) -> None:
         """See `LiveRun.go_back`."""

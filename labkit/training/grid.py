@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from labkit.errors import LabError, during
-from labkit.threads import one_core_left
+from labkit.threads import Aborted, one_core_left, unless
 from labkit.training.conductor import Build
 from labkit.training.experiment import Experiment
 from labkit.training.given import check_build, check_wait
@@ -20,7 +20,6 @@ from labkit.training.grid_cells import Cell
 from labkit.training.grid_folder import read_about, write_about
 from labkit.training.grid_table import CellTable
 from labkit.training.inbox import Inbox, serve
-from labkit.training.live_run import Aborted
 from labkit.training.trainer import Trainer
 from labkit.validation import check_number, describe
 
@@ -200,7 +199,8 @@ class Grid(CellTable):
         self._at = self._next if self._next in waiting else waiting[0]
         self._put(self._at, state="running")
         self._tell()
-        trainer = self._build(self._cells[self._at].experiment)
+        with unless(self._abort.is_set):
+            trainer = self._build(self._cells[self._at].experiment)
         trainer.model.register_forward_pre_hook(self._hook())
         self._trainer = trainer
 

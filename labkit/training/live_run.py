@@ -16,16 +16,13 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from labkit.errors import LabError
+from labkit.threads import Aborted
 from labkit.training import controls
 from labkit.training.experiment import Experiment
 from labkit.training.recording import Recording
 from labkit.training.trainer import Trainer
 
 Array = NDArray[Any]
-
-
-class Aborted(Exception):
-    """The network was asked for something after the session had been told to stop at once."""
 
 
 class Frame(NamedTuple):
@@ -114,10 +111,10 @@ class LiveRun:
         self._live: Frame | None = None  # the last one between two stored frames
         self._metrics: dict[str, tuple[float, ...]] = {}
         self._aborted = aborted
+        trainer.model.register_forward_pre_hook(self._see_network)
         trainer.recording()  # the untrained network's figures, before any control can be moved
         watched: nn.Module = trainer.loss if trainer.projections is None else trainer.projections
         watched.register_forward_hook(self._see_loss)
-        trainer.model.register_forward_pre_hook(self._see_network)
         self._evaluated = self._state()
         self._before_change: tuple[int, dict[str, Any]] | None = None
 

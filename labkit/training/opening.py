@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from labkit.datasets import PhotoSet, Splits
 from labkit.errors import LabError
+from labkit.threads import give_way
 from labkit.training.experiment import Experiment
 from labkit.training.frozen import FeaturePictures, FeatureSet, frozen_splits
 from labkit.training.photo_pictures import PhotoPictures
@@ -17,6 +18,7 @@ def open_splits(experiment: Experiment, splits: Splits | None, world: World) -> 
 
     The main process is first, and leaves decoded pictures and features on disk for the others.
     """
+    give_way()
     with world.main_first():
         found = splits if splits is not None else load_splits(experiment)
         return frozen_splits(experiment, found, world.device) if experiment.network.train == "head" else found
@@ -29,6 +31,7 @@ def open_pictures(experiment: Experiment, splits: Splits, world: World) -> Pictu
     ------
     LabError : fewer pictures in a batch than there are processes.
     """
+    give_way()
     batch = experiment.data.classes_per_batch * experiment.data.samples_per_class
     if batch < world.size:
         raise LabError("data.samples_per_class", f"a batch of at least one picture for each of {world.size} processes", batch)

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from labkit.datasets import ImageSet, PhotoSet, PhotoSplits, Splits, spread_sample, stratified_split
+from labkit.threads import give_way
 from labkit.training.experiment import Experiment
 from labkit.training.recording import Problem, Recording
 from labkit.training.sections import PHOTO_SOURCES
@@ -121,6 +122,7 @@ def fixed_sample(splits: Splits, size: int) -> ImageSet:
 
     Of photographs they are all of the classes that are judged, and half as many of the classes trained on stand before them.
     """
+    give_way()
     if splits.seen is None:
         return _part(splits.test, size)
     judged = size if isinstance(splits, PhotoSplits) else size - size // 2

@@ -32,6 +32,7 @@ from labkit.losses import (
     TripletLoss,
 )
 from labkit.models import MultiLevelHead, ResNet20V2, SmallNet, build_seeded
+from labkit.threads import give_way
 from labkit.training.photographs import build_photo_network, load_photos
 from labkit.validation import check_choice, describe
 
@@ -163,6 +164,7 @@ def load_splits(experiment: Experiment) -> Splits:
 
 def build_network(experiment: Experiment, in_channels: int, generator: torch.Generator) -> nn.Module:
     """The experiment's network on the CPU, its weights drawn from `generator` alone."""
+    give_way()
     settings, levels = experiment.network, _levels(experiment)
     if settings.is_for_photos:
         return build_photo_network(experiment, generator)
@@ -187,6 +189,7 @@ def build_projections(
     experiment: Experiment, loss: nn.Module, classes: int, device: torch.device
 ) -> AlternatingProjections | None:
     """Algorithm 1 around the loss; a single problem that never ends for "proxy"; None for the batch's own pairs."""
+    give_way()
     if experiment.method == "pairs":
         return None
     settings = experiment.projections

@@ -1,12 +1,10 @@
 """A live session: a trainer in a thread of its own, steered by commands, watched through snapshots.
 
-The thread never draws, prints or touches a widget: it takes commands from a queue between two steps, and leaves the
-newest snapshot where whoever watches finds it.
+The thread never draws, prints or touches a widget: it takes commands between two steps, and leaves snapshots to look at.
 """
 
 from __future__ import annotations
 
-import copy
 import threading
 import weakref
 from collections.abc import Callable
@@ -20,12 +18,12 @@ from labkit.threads import one_core_left
 from labkit.training.conductor import Build, Conductor
 from labkit.training.controls import OPTION, acts
 from labkit.training.experiment import Experiment
-from labkit.training.given import check_build, check_experiment
+from labkit.training.given import check_build, check_experiment, check_given, check_wait, copied
 from labkit.training.inbox import Command, Inbox, serve
 from labkit.training.live_run import Snapshot
 from labkit.training.recording import Recording
 from labkit.training.trainer import Trainer
-from labkit.validation import check_number, check_word
+from labkit.validation import check_flag, check_number, check_word
 
 Answer = TypeVar("Answer")
 _named: weakref.WeakValueDictionary[str, LiveSession] = weakref.WeakValueDictionary()
@@ -67,12 +65,12 @@ class LiveSession:
         threaded: bool = True,
         frame_seconds: float = 0.1,
     ) -> None:
-        check_experiment(experiment)
-        self.threaded = threaded
+        check_given(experiment, splits, loss)
+        self.threaded = check_flag("threaded", threaded)
         self._inbox, self._lock, self._abort = Inbox(), threading.RLock(), threading.Event()
         self._conductor = Conductor(
             experiment,
-            check_build(build) or (lambda wanted: Trainer(wanted, splits=splits, loss=copy.deepcopy(loss))),
+            check_build(build) or (lambda wanted: Trainer(wanted, splits=splits, loss=copied(loss))),
             self._inbox,
             self._abort.is_set,
             check_number("frame_seconds", frame_seconds, low=0),
@@ -132,23 +130,26 @@ class LiveSession:
     def stop(self, timeout: float = 1.0) -> bool:
         """End the thread; what was recorded stays, and `start` goes on. Returns whether it ended within `timeout` seconds.
 
-        A step that takes too long is let go of at the network's next use; `start` then goes on from the last evaluation.
+        A step that takes too long is let go of at the network's next use (`start` then goes on from the last evaluation), a
+        run being built after the part at work. What does not end in time ends by itself as soon as it can; `message` says so.
         """
         check_number("timeout", timeout, low=0, high=threading.TIMEOUT_MAX)
         with self._starting:
             thread, self._thread = self._thread, None
             self._inbox.close()
-        if thread is not None and thread is not threading.current_thread():
-            thread.join(timeout / 2)
-            if thread.is_alive():
-                self._abort.set()
-                thread.join(timeout / 2)
-            if thread.is_alive():
+        if not self._lock.acquire(timeout=timeout / 2):  # whoever is at work holds it, also one told to end before
+            self._abort.set()
+            if not self._lock.acquire(timeout=timeout / 2):
+                self._conductor.outlasts()
                 return False
-        self._abort.clear()
-        with self._lock:
+        try:
+            self._abort.clear()
             self._conductor.rest()
             self._conductor.publish("stopped", fresh=False)
+        finally:
+            self._lock.release()
+        if thread is not None and thread is not threading.current_thread():
+            thread.join()  # it was sent home, and nothing holds it up
         return True
 
     # ------------------------------------------------------------ looking
@@ -173,14 +174,13 @@ class LiveSession:
 
     def settle(self, timeout: float | None = None) -> bool:
         """Wait until all commands are obeyed and no step is due; False if that took longer than `timeout` seconds."""
-        return self._inbox.settled(timeout) if self._alive() else True
+        seconds = check_wait(timeout)
+        return self._inbox.settled(seconds) if self._alive() else True
 
     def join(self, timeout: float | None = None) -> Snapshot:
         """Wait as `settle` does, then raise what went wrong, if anything did."""
-        if self.threaded:
-            self.settle(timeout)
-        else:
-            self.run_pending()
+        seconds = check_wait(timeout)
+        _ = self.settle(seconds) if self.threaded else self.run_pending()
         error, self._conductor.error = self._conductor.error, None
         if error is not None:
             raise error
@@ -241,6 +241,8 @@ class LiveSession:
 
     def _here(self, question: Callable[[], Answer]) -> Answer:
         with self._lock, one_core_left():
+            if threading.current_thread() is not self._thread:
+                self._abort.clear()  # of work that outlasted its stop, and has ended now
             return question()
 
     def _turn(self) -> None:

@@ -11,7 +11,7 @@ from torch import nn
 
 from labkit.errors import LabError
 from labkit.losses import ContrastiveLoss
-from labkit.training import Experiment, Trainer
+from labkit.training import Experiment, Trainer, way_back
 from labkit.training.session import LiveSession
 from tests.training.conftest import tiny
 
@@ -85,6 +85,13 @@ def test_odd_arguments_of_a_session(digits):
         (lambda: session.reset(build=3), "build"),
         (lambda: LiveSession(tiny(), build=3), "build"),
         (lambda: LiveSession(tiny(), name=[]), "name"),
+        (lambda: LiveSession(tiny(), splits=5), "splits"),
+        (lambda: LiveSession(tiny(), loss=ContrastiveLoss), "loss"),
+        (lambda: LiveSession(tiny(), threaded="no"), "threaded"),
+        (lambda: session.join(-1), "timeout"),
+        (lambda: session.join("x"), "timeout"),
+        (lambda: session.settle("x"), "timeout"),
+        (lambda: session.settle(float("nan")), "timeout"),
     ):
         with pytest.raises(LabError, match=f"{named}: expected"):
             call()
@@ -132,3 +139,125 @@ def test_questions_and_stops_from_several_threads_all_return(digits):
         sys.setswitchinterval(before)
     assert not wrong and not any(thread.is_alive() for thread in threads)
     assert session.stop(30)
+
+
+def two(embeddings, labels):
+    return embeddings.square().sum()
+
+
+def one(embeddings):
+    return embeddings.square().sum()
+
+
+def no_references(embeddings, labels, indices_tuple=None):
+    return embeddings.square().sum()
+
+
+def wants_more(embeddings, labels, indices_tuple=None, ref_emb=None, ref_labels=None, *, margin):
+    return embeddings.square().sum()
+
+
+def late(call):
+    return type("Late", (nn.Module,), {"forward": staticmethod(call)})()
+
+
+@pytest.mark.parametrize("call", [one, two, no_references, wants_more])
+def test_a_loss_that_cannot_be_called_as_it_will_be_is_told_before_anything_is_trained(call, digits):
+    with pytest.raises(LabError, match=r"Late: expected something to be called as Late\(embeddings, labels"):
+        Trainer(tiny("mnist-2d-ccp"), splits=digits, loss=late(call))
+    if call in (one, wants_more):
+        with pytest.raises(LabError, match="Late: expected something to be called as"):
+            Trainer(tiny("mnist-2d-pairs"), splits=digits, loss=late(call))
+    else:
+        Trainer(tiny("mnist-2d-pairs"), splits=digits, loss=late(call)).step()
+
+
+def test_a_module_whose_super_was_never_called(digits):
+    class Bare(nn.Module):
+        def __init__(self):
+            pass
+
+        def forward(self, embeddings, labels, indices_tuple=None, ref_emb=None, ref_labels=None):
+            return embeddings.sum()
+
+    with pytest.raises(LabError, match=r"loss: expected a module that has been set up.*super\(\).__init__\(\)"):
+        Trainer(tiny(), splits=digits, loss=Bare())
+
+
+@pytest.mark.parametrize("preset", ["mnist-2d-ccp", "mnist-2d-pairs"])
+def test_a_loss_that_calls_backward_itself(preset, digits):
+    def used_up(loss, x):
+        loss.backward()
+        return loss
+
+    with pytest.raises(LabError, match="Odd: expected a loss on which nobody has called backward.*at step 1"):
+        Trainer(tiny(preset), splits=digits, loss=Odd(used_up)).step()
+
+
+@pytest.mark.parametrize("preset", ["mnist-2d-ccp", "mnist-2d-pairs"])
+def test_a_loss_with_a_gradient_that_does_not_come_from_the_embeddings(preset, digits):
+    free = torch.tensor(1.0, requires_grad=True)
+    with pytest.raises(LabError, match="Odd: expected a loss computed from the embeddings.*at step 1"):
+        Trainer(tiny(preset), splits=digits, loss=Odd(lambda loss, x: free * 2)).step()
+
+
+def test_a_loss_that_is_0_at_first_is_looked_at_when_it_is_not(digits):
+    """No pair of a batch may be close enough: then a loss may well be a 0 that depends on nothing."""
+    calls: list[int] = []
+
+    def zero_at_first(loss, x, later):
+        calls.append(1)
+        return torch.zeros((), requires_grad=True) if len(calls) < 3 else later(loss)
+
+    trainer = Trainer(tiny("mnist-2d-pairs"), splits=digits, loss=Odd(lambda loss, x: zero_at_first(loss, x, lambda loss: loss)))
+    trainer.step(3)
+    assert trainer.steps_done == 3
+    calls.clear()
+    cut = Odd(lambda loss, x: zero_at_first(loss, x, lambda loss: torch.ones((), requires_grad=True)))
+    trainer = Trainer(tiny("mnist-2d-pairs"), splits=digits, loss=cut)
+    trainer.step(2)
+    with pytest.raises(LabError, match="Odd: expected a loss computed from the embeddings"):
+        trainer.step()
+
+
+def test_a_network_of_which_nothing_learns_is_asked_for_nothing(digits):
+    """Then only the proxies learn, which is a run as well."""
+    trainer = Trainer(tiny("mnist-2d-soft-triple", **{"projections.pool_size": 16}), splits=digits)
+    trainer.model.requires_grad_(False)
+    frozen = way_back.WayBack(trainer.scaler, trainer.model, trainer.loss)
+    frozen(trainer.loss.weight.square().sum())
+    assert trainer.loss.weight.grad is not None
+
+
+@pytest.mark.parametrize("at", [1, 3, 7])
+@pytest.mark.parametrize("bad", [float("nan"), float("inf")])
+def test_a_loss_that_is_not_finite_is_named_at_its_step_before_it_has_changed_a_weight(bad, at, digits):
+    calls: list[int] = []
+
+    def breaks(loss, x):
+        calls.append(1)
+        return loss * (bad if len(calls) == at else 1e-3)
+
+    trainer = Trainer(tiny("mnist-2d-pairs"), splits=digits, loss=Odd(breaks))
+    trainer.step(at - 1)
+    calls[:] = [1] * (at - 1)  # evaluations ask the loss as well
+    before = [parameter.detach().clone() for parameter in trainer.model.parameters()]
+    with pytest.raises(LabError, match=rf"^loss \(Odd\): expected a finite number; got {bad}, at step {at}"):
+        trainer.step()
+    assert all(torch.equal(old, new) for old, new in zip(before, trainer.model.parameters(), strict=True))
+
+
+def test_a_live_loss_that_turns_nan_names_the_setting_that_was_moved_last(digits):
+    loss = Odd(lambda loss, x: loss * loss_scale[0])
+    loss_scale = [1e-3]
+    session = LiveSession(tiny("mnist-2d-pairs"), splits=digits, build=lambda e: Trainer(e, splits=digits, loss=loss), threaded=False)
+    session.step(3)
+    session.run_pending()
+    session.set("optimizer.learning_rate", 5e-4)
+    session.step(1)
+    session.run_pending()
+    loss_scale[0] = float("nan")
+    session.step(1)
+    session.run_pending()
+    with pytest.raises(LabError, match=r"^loss \(Odd\): expected a finite number; got nan, at step 5\..*Moved last: learning rate .* at step 3"):
+        session.join()

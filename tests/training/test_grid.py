@@ -14,6 +14,7 @@ import pytest
 import torch
 
 from labkit.errors import LabError
+from labkit.threads import Aborted, give_way
 from labkit.training import Recording, Trainer
 from labkit.training.grid import Grid
 from labkit.training.grid_cells import axes_of
@@ -357,3 +358,24 @@ def test_a_page_of_settings_that_is_nested_too_deep(tmp_path):
     (tmp_path / "grid.json").write_text("[" * 100_000)
     with pytest.raises(LabError, match=r"grid\.json: expected the settings of a grid"):
         Grid.load(tmp_path)
+
+
+def test_a_cell_that_is_being_built_is_let_go_of(build):
+    """Between two parts of the building, which may take long where pictures are decoded."""
+    begun, ended = threading.Event(), []
+
+    def slow(experiment):
+        begun.set()
+        try:
+            for _ in range(10**6):
+                give_way()
+                time.sleep(0.005)
+        except Aborted:
+            ended.append(True)
+            raise
+
+    grid = Grid(tiny(), SETTINGS, build=slow)
+    grid.start()
+    assert begun.wait(20)
+    assert grid.stop(20) and ended == [True]
+    assert states(grid) == ["waiting"] * 4 and not threads()

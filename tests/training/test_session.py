@@ -12,7 +12,7 @@ import torch
 
 from labkit.errors import LabError
 from labkit.losses import FunctionLoss
-from labkit.threads import one_core_left
+from labkit.threads import Aborted, give_way, one_core_left
 from labkit.training import Experiment, Recording, Trainer
 from labkit.training.controls import replay
 from labkit.training.session import LiveSession
@@ -434,3 +434,92 @@ def test_the_user_s_number_of_threads_is_the_same_after_a_session(digits):
     thread.start()
     thread.join()
     assert seen == [before]
+
+
+# ------------------------------------------------------------ while it is being built
+
+
+def test_a_run_that_is_being_built_is_let_go_of_between_two_parts(digits, monkeypatch):
+    """Where pictures are decoded, or features computed, for minutes."""
+    begun, ended = threading.Event(), []
+
+    def endless(experiment):
+        begun.set()
+        try:
+            for _ in range(10**6):
+                give_way()
+                time.sleep(0.005)
+        except Aborted:
+            ended.append(True)
+            raise
+
+    monkeypatch.setattr("labkit.training.opening.load_splits", endless)
+    session = LiveSession(tiny())
+    session.start()
+    assert begun.wait(SOON)
+    assert session.stop(SOON) and ended == [True]
+    assert session.state == "stopped" and session.snapshot.message.startswith("Stopped while it was being built")
+    assert not any(thread.name == "labkit session" for thread in threading.enumerate())
+    monkeypatch.setattr("labkit.training.opening.load_splits", lambda experiment: digits)
+    session.start()
+    assert session.join(SOON).state == "done"
+    session.stop()
+    np.testing.assert_array_equal(session.recording().embeddings, Trainer(tiny(), splits=digits).run(False).embeddings)
+
+
+def test_what_cannot_be_let_go_of_ends_by_itself_and_says_so(digits):
+    begun, hold = threading.Event(), threading.Event()
+
+    def build(experiment):
+        begun.set()
+        assert hold.wait(SOON)
+        return Trainer(experiment, splits=digits)
+
+    session = LiveSession(tiny(steps=3), build=build)
+    session.start()
+    assert begun.wait(SOON)
+    for _ in range(2):  # also where it is asked again
+        assert not session.stop(0.1)
+        assert session.snapshot.message == "The run is still being built; it ends by itself as soon as it can."
+    hold.set()
+    wait_until(lambda: not any(thread.name == "labkit session" for thread in threading.enumerate()))
+    assert session.state == "stopped" and session.recording().steps.tolist() == [0]
+    session.start()
+    assert session.join(SOON).step == 3
+    session.stop()
+
+
+def test_a_first_look_at_the_network_is_let_go_of_too(digits):
+    """The untrained network's figures are part of the building."""
+    begun = threading.Event()
+
+    def build(experiment):
+        trainer = Trainer(experiment, splits=digits)
+
+        def slow(module, inputs):
+            begun.set()
+            while not session._abort.is_set():
+                time.sleep(0.005)
+
+        trainer.model.register_forward_pre_hook(slow)
+        return trainer
+
+    session = LiveSession(tiny(), build=build)
+    session.start()
+    assert begun.wait(SOON)
+    assert session.stop(SOON) and session.snapshot.step == 0 and session.state == "stopped"
+
+
+def test_a_loss_that_cannot_be_copied_is_told(digits):
+    class Locked(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.lock = threading.Lock()
+
+        def forward(self, embeddings, labels, indices_tuple=None, ref_emb=None, ref_labels=None):
+            return embeddings.sum()
+
+    session = LiveSession(tiny(), splits=digits, loss=Locked(), threaded=False)
+    session.step()
+    with pytest.raises(LabError, match="loss: expected a loss that copy.deepcopy can copy; got TypeError: cannot pickle"):
+        session.join()

@@ -242,6 +242,9 @@ def test_unknown_devices_and_missing_folders_are_named(digits):
         Trainer(tiny(), splits=digits, device="tpu7")
     with pytest.raises(LabError, match="resume"):
         Trainer(tiny(), splits=digits, resume=True)
+    for directory in (5, "a\0b", "a" * 300):
+        with pytest.raises(LabError, match="directory: expected"):
+            Trainer(tiny(), splits=digits, directory=directory)
 
 
 def test_a_learning_rate_that_explodes_stops_with_a_sentence(digits):
