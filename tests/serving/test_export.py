@@ -157,7 +157,7 @@ def test_what_cannot_be_exported_or_opened(model, tmp_path, monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name, *a: None if name in ("onnx", "onnxruntime") else real(name, *a))
     with pytest.raises(LabError, match=r'pip install "labkit\[onnx\]"'):
         export_model(model, tmp_path / "m.onnx")
-    (tmp_path / "m.onnx").write_bytes(b"x")
+    (tmp_path / "m.onnx").write_bytes(seal(b"x", ".onnx"))
     with pytest.raises(LabError, match=r'pip install "labkit\[onnx\]"'):
         load_exported(tmp_path / "m.onnx")
 
