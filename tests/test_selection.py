@@ -263,7 +263,7 @@ def test_tensors_without_a_place_for_each_number_are_named(kind):
     for call, named in (
         (lambda: greedy_k_center(odd(points), 2), "points"),
         (lambda: greedy_k_center(points, 2, initial=odd(points)), "initial"),
-        (lambda: retrieval_metrics(odd(points), torch.tensor([0, 0, 1, 1, 2, 2])), "embeddings"),
+        (lambda: retrieval_metrics(odd(points), torch.tensor([0, 0, 1, 1, 2, 2])), "query"),
     ):
         with pytest.raises(LabError, match=f"^{named}: expected a dense tensor"):
             call()
@@ -272,7 +272,7 @@ def test_tensors_without_a_place_for_each_number_are_named(kind):
         for call, named in (
             (lambda: greedy_k_center(points, 2, mask=odd(mask)), "mask"),
             (lambda: random_selection(odd(mask), 2), "candidates"),
-            (lambda: retrieval_metrics(points, odd(torch.tensor([0, 0, 1, 1, 2, 2]))), "labels"),
+            (lambda: retrieval_metrics(points, odd(torch.tensor([0, 0, 1, 1, 2, 2]))), "query_labels"),
         ):
             with pytest.raises(LabError, match=f"^{named}: expected a dense tensor"):
                 call()
