@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -65,7 +66,8 @@ def decode(data: bytes, side: int, square: bool = False) -> Decoded:
     except Image.DecompressionBombError as error:
         raise BadPicture(f"more than {MOST_PIXELS / 1e6:.0f} million pixels") from error
     except Exception as error:  # Pillow's readers raise anything on a damaged file: OSError, SyntaxError, struct.error …
-        raise BadPicture(str(error).replace("<_io.BytesIO object at ", "<") or type(error).__name__) from error
+        said = re.sub(r" ?<_io\.BytesIO object at \w+>", "", str(error))  # where in memory it lay tells nobody anything
+        raise BadPicture(said or type(error).__name__) from error
 
 
 def _check_size(width: int, height: int) -> None:

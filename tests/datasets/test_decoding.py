@@ -114,3 +114,9 @@ def test_any_damage_gives_a_picture_or_a_word(place, junk):
         assert decode(GOOD[:place] + junk + GOOD[place + len(junk) :], 16).pixels.shape[2] == 3
     except BadPicture as bad:
         assert str(bad)
+
+
+def test_what_is_said_of_a_file_that_is_no_picture_is_the_same_every_time():
+    with pytest.raises(BadPicture) as caught:
+        decode(b"text", side=16)
+    assert str(caught.value) == "cannot identify image file"
