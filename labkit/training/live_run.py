@@ -106,6 +106,7 @@ class LiveRun:
         self.trainer, self.experiment = trainer, trainer.experiment
         self.own_loss = controls.own_loss(trainer)
         self.options = controls.hot_options(trainer.loss)  # as they were at the start
+        trainer.recorder.room = None  # frames are known by their number
         self.loss = math.nan
         self._frames: list[Frame] = []
         self._live: Frame | None = None  # the last one between two stored frames

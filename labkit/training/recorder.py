@@ -16,6 +16,7 @@ from labkit.training.recording import Problem, Recording
 from labkit.training.sections import PHOTO_SOURCES
 from labkit.validation import check_finite
 
+ROOM = 256 * 2**20  # bytes of snapshots, above which a run thins them
 THUMBNAIL = 32  # pixels of each side of a recorded photograph
 
 
@@ -29,6 +30,7 @@ class Recorder:
 
     def __init__(self, **fixed: Any) -> None:
         self.fixed = fixed
+        self.room: int | None = ROOM  # None: every snapshot stays, for those who count them
         self.steps: list[int] = []
         self.embeddings: list[Tensor] = []
         self.proxies: list[Tensor] = []
@@ -55,9 +57,11 @@ class Recorder:
             self.proxies.append(proxies.detach().float().cpu().clone())
 
     def evaluation(self, figures: dict[str, float]) -> None:
-        """Keep one evaluation's figures."""
+        """Keep one evaluation's figures; its snapshot has been taken."""
         for name, value in figures.items():
             self.metrics.setdefault(name, []).append(float(value))
+        if self.room is not None and sum(t.nbytes for t in (*self.embeddings, *self.proxies)) > self.room:
+            self._thin()
 
     def close_problem(self, proxies: Tensor | None, next_proxies: Tensor | None) -> None:
         """The running problem ends at the newest snapshot."""
@@ -77,6 +81,21 @@ class Recorder:
                 "next_proxies": None if next_proxies is None else next_proxies.detach().float().cpu().clone(),
             }
         )
+
+    def _thin(self) -> None:
+        """Let go of every second snapshot, but for the first, the newest, the ends of problems and the best of each problem.
+
+        What stays depends on the snapshots alone, so that a run that was interrupted ends with the same recording.
+        """
+        steps, scores, owners = (np.array(self.metrics[name]) for name in ("step", "map_at_r", "problem"))
+        best = {int(steps[mine[scores[mine].argmax()]]) for mine in (np.flatnonzero(owners == o) for o in np.unique(owners))}
+        ends = {problem["snapshot"] for problem in self.problems}
+        last = len(self.steps) - 1
+        kept = [i for i, step in enumerate(self.steps) if i % 2 == 0 or i == last or i in ends or step in best]
+        self.embeddings = [self.embeddings[i] for i in kept]
+        self.proxies = [self.proxies[i] for i in kept] if self.proxies else []
+        self.steps = [self.steps[i] for i in kept]
+        self.problems = [problem | {"snapshot": kept.index(problem["snapshot"])} for problem in self.problems]
 
     def recording(self) -> Recording:
         """The run so far; arrays of its own."""
