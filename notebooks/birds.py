@@ -14,7 +14,7 @@ SEEDS = (0, 1, 2)
 TUNING_SEED = 100  # takes no part in any result
 RATES = (2e-5, 5e-5)  # of the network; proxies learn at 2e-3 with either
 PAIRED = ("pretrained", "c2-ccp-l", "c2", "c2-proxy")  # of all seeds
-OTHERS = ("c2-ccp-s", "ms-ccp-l", "soft-triple", "proxy-anchor", "rll-h", "proxy-gml")
+OTHERS = ("c2-ccp-s", "ms-ccp-l", "ms", "soft-triple", "proxy-anchor", "rll-h", "proxy-gml")
 TUNING_STEPS = 80
 Row = tuple[dict[str, Any], Experiment]
 
