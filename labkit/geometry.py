@@ -214,11 +214,11 @@ class _Distance(torch.autograd.Function):
 
 def _check_two(x: Tensor, y: Tensor | None) -> tuple[Tensor, Tensor]:
     x = check_embeddings("x", x)
+    if isinstance(y, Tensor) and x.device != y.device:
+        raise LabError("y", f"a tensor on the device of x, {x.device}", f"device {y.device}", "Move it with .to().")
     y = x if y is None else check_embeddings("y", y, finite=False)
     if x.shape[1] != y.shape[1]:
         raise LabError("y", f"points as wide as x, shape (m, {x.shape[1]})", f"shape {tuple(y.shape)}")
-    if x.device != y.device:
-        raise LabError("y", f"a tensor on the device of x, {x.device}", f"device {y.device}", "Move it with .to().")
     check_finite("y", y)
     dtype = torch.promote_types(at_least_float32(x).dtype, at_least_float32(y).dtype)
     return x.to(dtype), y.to(dtype)

@@ -40,8 +40,8 @@ def check_batch(embeddings: Any, labels: Any, indices_tuple: Any, ref_emb: Any, 
     LabError : names the argument that cannot be used and, where two disagree, both.
     """
     embeddings = check_embeddings("embeddings", embeddings)
-    labels = check_labels("labels", labels, len(embeddings))
     _check_device("labels", labels, embeddings)
+    labels = check_labels("labels", labels, len(embeddings))
     if (ref_emb is None) != (ref_labels is None):
         missing, given = ("ref_labels", "ref_emb") if ref_labels is None else ("ref_emb", "ref_labels")
         raise LabError(missing, f"a tensor, since {given} is given", None, "Pass both or neither.")
@@ -59,19 +59,19 @@ def check_batch(embeddings: Any, labels: Any, indices_tuple: Any, ref_emb: Any, 
 
 
 def _check_references(ref_emb: Any, ref_labels: Any, embeddings: Tensor) -> tuple[Tensor, Tensor]:
+    _check_device("ref_emb", ref_emb, embeddings)
     ref_emb = check_embeddings("ref_emb", ref_emb, finite=False)
     if ref_emb.shape[1] != embeddings.shape[1]:
         expected = f"rows as wide as embeddings, shape (M, {embeddings.shape[1]})"
         raise LabError("ref_emb", expected, f"shape {tuple(ref_emb.shape)}")
-    _check_device("ref_emb", ref_emb, embeddings)
     check_finite("ref_emb", ref_emb)
-    ref_labels = check_labels("ref_labels", ref_labels, len(ref_emb), of="ref_emb")
     _check_device("ref_labels", ref_labels, embeddings)
+    ref_labels = check_labels("ref_labels", ref_labels, len(ref_emb), of="ref_emb")
     return ref_emb, ref_labels
 
 
-def _check_device(name: str, values: Tensor, embeddings: Tensor) -> None:
-    if values.device != embeddings.device:
+def _check_device(name: str, values: Any, embeddings: Tensor) -> None:
+    if isinstance(values, Tensor) and values.device != embeddings.device:
         expected = f"a tensor on the device of embeddings, {embeddings.device}"
         raise LabError(name, expected, values.device, "Move it with .to().")
 
@@ -89,8 +89,8 @@ def _check_terms(indices: Any, embeddings: Tensor, n_references: int) -> tuple[T
         partner = number - 1 if number in (1, 3) else 0 if len(indices) == 3 else number  # must be as long as this one
         first = indices[partner]
         length = first.shape[0] if isinstance(first, Tensor) and first.ndim == 1 else 0
-        index = check_labels(name, index, length, of=f"indices_tuple[{partner}]")
         _check_device(name, index, embeddings)
+        index = check_labels(name, index, length, of=f"indices_tuple[{partner}]")
         if length and not (0 <= int(index.min()) and int(index.max()) < size):
             raise LabError(name, f"indices from 0 to {size - 1}", f"{int(index.min())} … {int(index.max())}")
         checked.append(index)

@@ -85,7 +85,7 @@ def test_what_is_refused(runs):
 
 def test_labels_far_beyond_the_proxies_take_no_more_memory(runs):
     runs["CCP"].labels = np.where(runs["CCP"].labels == 9, 10**9, runs["CCP"].labels)
-    runs["CCP"].proxies, runs["CCP"].problems = runs["CCP"].proxies[:, :9], []
+    runs["CCP"].proxies, runs["CCP"].problems, runs["CCP"].class_names = runs["CCP"].proxies[:, :9], [], []
     own = proxies_by_class("p", np.ones((2, 1, 2)), np.array([0, 1, 10**9]), 2, untrained=True)
     assert np.isnan(own).all(axis=(1, 2)).tolist() == [False, False, True]
     panel = RunComparison(runs)
