@@ -12,7 +12,7 @@ from labkit.errors import LabError
 from labkit.plots.findings import number
 from labkit.plots.palette import FAINT, plain, present
 from labkit.plots.reading import Floats
-from labkit.validation import check_choice, describe
+from labkit.validation import check_choice, check_number, describe
 
 SCALE = "Cividis"  # made to look alike to readers with and without colour-blindness; its lightness rises evenly
 BLANK = "#F6F6F6"
@@ -46,7 +46,8 @@ class Side(NamedTuple):
 
 
 def setting_heat_map(values: Any, rows: tuple[str, Sequence[str]], columns: tuple[str, Sequence[str]], *,
-                     measure: str = "map_at_r", title: str | None = None) -> Any:  # fmt: skip
+                     measure: str = "map_at_r", title: str | None = None,
+                     between: tuple[float, float] | None = None) -> Any:  # fmt: skip
     """Draw a figure over two settings.
 
     Parameters
@@ -54,7 +55,8 @@ def setting_heat_map(values: Any, rows: tuple[str, Sequence[str]], columns: tupl
     values : (R, C) floats; NaN where there is no run. rows, columns : the setting's name and its R or C values in words,
         e.g. `("λ", ["0", "0.02"])`.
     measure : "map_at_r", "p_at_1", "covering_max", "covering_q95" or "proxy_spread" (on a logarithmic scale).
-    title : instead of the finding: the best and the worst cell, and how much either setting changes.
+    title : instead of the finding: the best and the worst cell, and how much either setting changes on average.
+    between : the ends of the colours' scale, so that several maps can be compared; by default what the values span.
 
     Returns
     -------
@@ -62,7 +64,7 @@ def setting_heat_map(values: Any, rows: tuple[str, Sequence[str]], columns: tupl
 
     Raises
     ------
-    LabError : values of another shape than the names, infinite ones, or an unknown measure.
+    LabError : values of another shape than the names, infinite ones, an unknown measure, or ends in the wrong order.
     """
     known = _checked(values, len(rows[1]), len(columns[1]))
     check_choice("measure", measure, MEASURES)
@@ -70,6 +72,11 @@ def setting_heat_map(values: Any, rows: tuple[str, Sequence[str]], columns: tupl
     fig = go.Figure([go.Heatmap(), go.Heatmap(), go.Scatter()])
     for trace, update in zip(fig.data, map_updates(known, down, across, measure).values(), strict=True):
         trace.update(update)
+    if between is not None:
+        low, high = (check_number(f"between[{end}]", between[end]) for end in (0, 1))
+        if not low < high:
+            raise LabError("between", "a smaller and a larger number", between)
+        fig.data[0].update(zmin=low, zmax=high)
     head = title if title is not None else what_matters(known, down, across, measure)
     note = "hatched: no run" if np.isnan(known).any() else ""
     present(fig, head, note, width=max(520, 200 + 110 * len(across.words)), height=120 + 52 * len(down.words))
@@ -174,7 +181,7 @@ def what_matters(values: Floats, rows: Side, columns: Side, measure: str) -> str
     ends = f"{what.name} from {at(low)} to {at(high)}"
     spans = [(side.label, _span(line, what.logarithmic)) for side, line in ((rows, values.T), (columns, values))]
     told = [f"by {_size(span, what.logarithmic)} along {label}" for label, span in spans if span is not None]
-    return f"{ends}; it differs {' and '.join(told)}" if told else ends
+    return f"{ends}; it differs on average {' and '.join(told)}" if told else ends
 
 
 def _span(lines: Floats, logarithmic: bool) -> float | None:

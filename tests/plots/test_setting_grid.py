@@ -55,7 +55,7 @@ def test_the_finding_is_computed():
     one[1, 2] = 0.25
     assert what_matters(one, *sides, "p_at_1") == "P@1 0.250 at λ = 0.02, K = 4"
     one[1, 1] = 0.5
-    assert what_matters(one, *sides, "p_at_1").endswith("; it differs by 0.250 along K")
+    assert what_matters(one, *sides, "p_at_1").endswith("; it differs on average by 0.250 along K")
 
 
 def test_spread_is_logarithmic_and_nothing_where_there_is_one_proxy():
@@ -72,6 +72,14 @@ def test_small_differences_do_not_fill_the_scale():
     near = map_updates(np.array([[0.90, 0.91]]), Side("a", ["1"]), Side("b", ["1", "2"]), "map_at_r")["cells"]
     assert near["zmax"] - near["zmin"] == pytest.approx(MEASURES["map_at_r"].span)
     assert near["zmin"] < 0.90 and near["zmax"] > 0.91
+
+
+def test_maps_that_are_compared_share_their_scale():
+    maps = [setting_heat_map(np.array([[v, v / 2]]), ("a", ["1"]), ("b", ["1", "2"]), between=(0, 1)) for v in (0.3, 0.9)]
+    assert [(m.data[0].zmin, m.data[0].zmax) for m in maps] == [(0, 1), (0, 1)]
+    for wrong in ((1, 0), (0, float("nan")), ("low", 1)):
+        with pytest.raises(LabError, match="between"):
+            setting_heat_map(np.array([[0.5]]), ("a", ["1"]), ("b", ["1"]), between=wrong)
 
 
 def test_a_frame_encloses_its_cell():
