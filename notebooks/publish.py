@@ -21,6 +21,8 @@ import plotly.graph_objects as go
 import plotly.io
 from nbclient import NotebookClient
 
+from labkit.plots.palette import CLASS_COLORS, RUN_COLORS
+
 HERE = Path(__file__).parent
 FIGURE = "application/vnd.plotly.v1+json"
 WIDGET = "application/vnd.jupyter.widget-view+json"
@@ -61,13 +63,16 @@ def still(output: Any) -> Any:
 
 
 def fewer_colors(png: bytes) -> bytes:
-    """The picture with a palette of its own, of 128 colours: for lines and tints a third of the bytes, and no difference
-    to see."""
+    """The picture with a palette of some 128 colours, those of classes and runs among them: for lines and tints a third of the
+    bytes, and no difference to see."""
     from PIL import Image
 
     packed = io.BytesIO()
     drawn = Image.open(io.BytesIO(png)).convert("RGB")
-    drawn.quantize(128, dither=Image.Dither.NONE).save(packed, format="PNG", optimize=True)
+    meant = [level for color in dict.fromkeys((*CLASS_COLORS, *RUN_COLORS)) for level in bytes.fromhex(color[1:])]
+    palette = Image.new("P", (1, 1))
+    palette.putpalette(meant + (drawn.quantize(112, dither=Image.Dither.NONE).getpalette() or [])[: 3 * 112])
+    drawn.quantize(palette=palette, dither=Image.Dither.NONE).save(packed, format="PNG", optimize=True)
     return packed.getvalue()
 
 

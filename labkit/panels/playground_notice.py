@@ -61,8 +61,8 @@ def what_to_notice(snapshot: Snapshot, preset: str) -> str:
         by_hand = "Next problem starts them anew; MAP@R may fall at first."
         end = by_hand if snapshot.settings.method == "proxy" else "Soon the problem ends."
         return (
-            f"The proxies of a class have run together: their spread fell from {before:.2g} to {spread[-1]:.2g}, while the "
-            f"class still reaches {cover[-1]:.2f} beyond them. {end}"
+            f"The proxies of a class have run together: their spread fell from {before:.2g} to {spread[-1]:.2g}, while 95 % "
+            f"of a class's samples lie within {cover[-1]:.2f} of them: the class is wide, or it lies elsewhere. {end}"
         )
     return preset
 

@@ -34,7 +34,7 @@ PRESETS: dict[str, Preset] = {
         "Collapse: one proxy problem",
         "proxy",
         {},
-        "Press Play. The four squares of each class run together: the proxy spread falls a hundredfold. At about step 700 "
+        "Press Play. The four squares of each class run together: the proxy spread falls tenfold and more. At about step 700 "
         "(half a minute on an idle machine, two or three on a busy one) press Next problem, once: the squares jump to the "
         "rings, samples that K-Center chose, and the 95 % cover shrinks. Watch what MAP@R does in the next 300 steps; it need "
         "not rise.",
