@@ -21,7 +21,7 @@ import plotly.graph_objects as go
 import plotly.io
 from nbclient import NotebookClient
 
-from labkit.plots.palette import CLASS_COLORS, RUN_COLORS
+from labkit.plots.palette import CLASS_COLORS, GRID, PAPER, RUN_COLORS
 
 HERE = Path(__file__).parent
 FIGURE = "application/vnd.plotly.v1+json"
@@ -69,7 +69,7 @@ def fewer_colors(png: bytes) -> bytes:
 
     packed = io.BytesIO()
     drawn = Image.open(io.BytesIO(png)).convert("RGB")
-    meant = [level for color in dict.fromkeys((*CLASS_COLORS, *RUN_COLORS)) for level in bytes.fromhex(color[1:])]
+    meant = [level for color in dict.fromkeys((PAPER, GRID, *CLASS_COLORS, *RUN_COLORS)) for level in bytes.fromhex(color[1:])]
     palette = Image.new("P", (1, 1))
     palette.putpalette(meant + (drawn.quantize(112, dither=Image.Dither.NONE).getpalette() or [])[: 3 * 112])
     drawn.quantize(palette=palette, dither=Image.Dither.NONE).save(packed, format="PNG", optimize=True)
