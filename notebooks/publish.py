@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import nbformat
+import numpy as np
 import plotly.graph_objects as go
 import plotly.io
 from nbclient import NotebookClient
@@ -69,10 +70,14 @@ def fewer_colors(png: bytes) -> bytes:
 
     packed = io.BytesIO()
     drawn = Image.open(io.BytesIO(png)).convert("RGB")
-    meant = [level for color in dict.fromkeys((PAPER, GRID, *CLASS_COLORS, *RUN_COLORS)) for level in bytes.fromhex(color[1:])]
-    palette = Image.new("P", (1, 1))
-    palette.putpalette(meant + (drawn.quantize(112, dither=Image.Dither.NONE).getpalette() or [])[: 3 * 112])
-    drawn.quantize(palette=palette, dither=Image.Dither.NONE).save(packed, format="PNG", optimize=True)
+    meant = [tuple(bytes.fromhex(color[1:])) for color in (PAPER, GRID, *CLASS_COLORS, *RUN_COLORS)]
+    found = np.array(drawn.quantize(112, dither=Image.Dither.NONE).getpalette()).reshape(-1, 3)[:112]
+    palette = np.unique(np.vstack([meant, found]), axis=0)
+    colors, places = np.unique(np.asarray(drawn).reshape(-1, 3), axis=0, return_inverse=True)
+    nearest = np.array([np.square(palette - color.astype(int)).sum(axis=1).argmin() for color in colors], dtype=np.uint8)
+    image = Image.fromarray(nearest[places].reshape(drawn.size[::-1]))
+    image.putpalette(palette.astype(np.uint8).tobytes())
+    image.save(packed, format="PNG", optimize=True)
     return packed.getvalue()
 
 
