@@ -45,6 +45,8 @@ def test_the_stepper_steps_by_button_and_by_key(book):
     book.screenshot("stepper", selector=".jp-OutputArea-output .widget-vbox")
     book.page.keyboard.press("Space")  # the button still has the focus
     book.until("panel.step == 4")
+    shown = "() => parseFloat([...document.querySelectorAll('[role=slider]')].at(-1).getAttribute('aria-valuenow'))"
+    book.page.wait_for_function(f"({shown})() === 4")  # a key moves the slider from where the page shows it
     book.page.get_by_role("slider").last.focus()
     book.page.keyboard.press("ArrowLeft")
     book.until("panel.step == 3")
