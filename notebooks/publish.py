@@ -12,6 +12,7 @@ import io
 import os
 import re
 import sys
+import tempfile
 import time
 from pathlib import Path
 from typing import Any
@@ -36,7 +37,7 @@ def publish(path: Path) -> None:
     NotebookClient(notebook, timeout=600, resources={"metadata": {"path": str(path.parent)}}).execute()
     for cell in notebook.cells:
         cell.metadata.pop("execution", None)
-        cell.outputs = [still(o) for o in cell.get("outputs", []) if keeps(o)] if cell.cell_type == "code" else []
+        cell.outputs = [placeless(still(o)) for o in cell.get("outputs", []) if keeps(o)] if cell.cell_type == "code" else []
         if cell.cell_type != "code":
             del cell["outputs"]
     notebook.metadata.pop("widgets", None)
@@ -60,6 +61,13 @@ def still(output: Any) -> Any:
     picture = base64.b64encode(fewer_colors(plotly.io.to_image(figure, format="png", scale=1))).decode()
     output["data"] = {"image/png": picture, "text/plain": alt}
     output["metadata"] = {"image/png": {"alt": alt}}
+    return output
+
+
+def placeless(output: Any) -> Any:
+    """The output without the name that this machine gave a temporary folder."""
+    if "text" in output:
+        output["text"] = re.sub(rf"{re.escape(tempfile.gettempdir())}/tmp\w+", "WORKSHOP", output["text"])
     return output
 
 
