@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import threading
+import time
+
 import pytest
 
 from labkit.datasets import load_digits
+from labkit.threads import Aborted, give_way
 from labkit.training import Experiment
 
 TINY = {
@@ -15,6 +19,23 @@ TINY = {
 
 def tiny(preset: str = "poc-ccp", **changes) -> Experiment:
     return Experiment.preset(preset, **{**TINY, **changes})
+
+
+def long_work():
+    """Work that ends only when it is told to give way: the function, an event (it has begun), a list (filled as it gives way)."""
+    begun, ended = threading.Event(), []
+
+    def work(_experiment):
+        begun.set()
+        try:
+            for _ in range(10**6):
+                give_way()
+                time.sleep(0.005)
+        except Aborted:
+            ended.append(True)
+            raise
+
+    return work, begun, ended
 
 
 @pytest.fixture(scope="session")

@@ -14,11 +14,10 @@ import pytest
 import torch
 
 from labkit.errors import LabError
-from labkit.threads import Aborted, give_way
 from labkit.training import Recording, Trainer
 from labkit.training.grid import Grid
 from labkit.training.grid_cells import axes_of
-from tests.training.conftest import tiny
+from tests.training.conftest import long_work, tiny
 
 LAMBDA, PROXIES = "projections.projection_weight", "projections.proxies_per_class"
 SETTINGS = {LAMBDA: [0.0, 0.5], PROXIES: [1, 2]}
@@ -362,18 +361,7 @@ def test_a_page_of_settings_that_is_nested_too_deep(tmp_path):
 
 def test_a_cell_that_is_being_built_is_let_go_of(build):
     """Between two parts of the building, which may take long where pictures are decoded."""
-    begun, ended = threading.Event(), []
-
-    def slow(experiment):
-        begun.set()
-        try:
-            for _ in range(10**6):
-                give_way()
-                time.sleep(0.005)
-        except Aborted:
-            ended.append(True)
-            raise
-
+    slow, begun, ended = long_work()
     grid = Grid(tiny(), SETTINGS, build=slow)
     grid.start()
     assert begun.wait(20)

@@ -12,11 +12,11 @@ import torch
 
 from labkit.errors import LabError
 from labkit.losses import FunctionLoss
-from labkit.threads import Aborted, give_way, one_core_left
+from labkit.threads import one_core_left
 from labkit.training import Experiment, Recording, Trainer
 from labkit.training.controls import replay
 from labkit.training.session import LiveSession
-from tests.training.conftest import tiny
+from tests.training.conftest import long_work, tiny
 from tests.training.test_controls import same
 
 SOON = 30  # seconds that a test waits for what takes milliseconds
@@ -441,18 +441,7 @@ def test_the_user_s_number_of_threads_is_the_same_after_a_session(digits):
 
 def test_a_run_that_is_being_built_is_let_go_of_between_two_parts(digits, monkeypatch):
     """Where pictures are decoded, or features computed, for minutes."""
-    begun, ended = threading.Event(), []
-
-    def endless(experiment):
-        begun.set()
-        try:
-            for _ in range(10**6):
-                give_way()
-                time.sleep(0.005)
-        except Aborted:
-            ended.append(True)
-            raise
-
+    endless, begun, ended = long_work()
     monkeypatch.setattr("labkit.training.opening.load_splits", endless)
     session = LiveSession(tiny())
     session.start()
