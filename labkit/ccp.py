@@ -7,19 +7,18 @@ constraints of its anchor samples; the proxies stand in for the anchors' embeddi
 
 from __future__ import annotations
 
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
-from labkit.ccp_input import check_call, check_pool, check_same_model, check_takes_pairs
+from labkit.ccp_input import check_call, check_pool, check_takes_pairs
+from labkit.ccp_progress import Progress, Verdict
 from labkit.errors import LabError
-from labkit.geometry import l2_normalize, lipschitz_normalize
+from labkit.losses.base import normalized_as
 from labkit.losses.proxy_base import owns_proxies
 from labkit.selection import greedy_k_center, random_selection
 from labkit.validation import check_choice, check_flag, check_loss_value, check_number, describe
-
-Verdict = Literal["improved", "waiting", "next problem"]
 
 
 class Choice(NamedTuple):
@@ -54,6 +53,7 @@ class AlternatingProjections(nn.Module):
     proxies : (C, K, D), ρ; a parameter, or a view of the weight of a loss that owns proxies.
     proxy_parameter : what the optimiser gets, without weight decay: `proxies`, or the loss's weight itself.
     problem : index t of the running problem, 0 for the first. initialized : whether the proxies have been set.
+    progress : the running problem's best evaluation and the last problem's solution.
 
     Examples
     --------
@@ -65,8 +65,6 @@ class AlternatingProjections(nn.Module):
     >>> bool(ccp(torch.rand(6, 2, generator=generator), torch.tensor([0, 0, 1, 1, 2, 2])) > 0)
     True
     """
-
-    min_improvement = 1e-5
 
     def __init__(
         self,
@@ -105,11 +103,7 @@ class AlternatingProjections(nn.Module):
         proxy_labels = torch.arange(num_classes).repeat_interleave(proxies_per_class)
         self.register_buffer("proxy_labels", proxy_labels, persistent=False)
         self.proxy_labels: Tensor
-        self.problem = 0
-        self.best_map_at_r, self.waited, self.observed = -1.0, 0, 0
-        self.best_proxies: Tensor | None = None  # ρ of this problem's best evaluation
-        self.best_weights: dict[str, Tensor] | None = None  # θ of the same moment, in host memory
-        self.previous_weights: list[Tensor] | None = None  # θ_prev, beside the model's trainable parameters
+        self.progress = Progress()
         self.initialized = False
         self._model: list[nn.Module] = []  # a list, so that the model does not become a submodule
 
@@ -117,6 +111,11 @@ class AlternatingProjections(nn.Module):
         if name == "proxies" and self.__dict__.get("owned"):
             return self.proxy_parameter.view(self._shape)
         return super().__getattr__(name)
+
+    @property
+    def problem(self) -> int:
+        """Index t of the running problem, 0 for the first."""
+        return self.progress.problem
 
     @property
     def _shape(self) -> tuple[int, int, int]:
@@ -131,12 +130,7 @@ class AlternatingProjections(nn.Module):
 
     def normalized(self, vectors: Tensor) -> Tensor:
         """Normalise (..., D) vectors as the loss does; the Lipschitz way (section 4.4) where the loss does not say."""
-        own = getattr(self.loss, "normalized", None)
-        if callable(own):
-            result: Tensor = own(vectors)
-            return result
-        distance = getattr(self.loss, "distance", None)
-        return l2_normalize(vectors) if getattr(distance, "normalize_embeddings", False) else lipschitz_normalize(vectors)
+        return normalized_as(self.loss, vectors)
 
     def forward(
         self, embeddings: Tensor, labels: Tensor, indices_tuple: Any = None, anchors: Tensor | None = None
@@ -161,9 +155,7 @@ class AlternatingProjections(nn.Module):
         references = self.proxies if anchors is None else anchors
         flat = references.flatten(0, 1).to(torch.promote_types(embeddings.dtype, torch.float32))
         total = check_loss_value(self.loss, self.loss(embeddings, labels, ref_emb=flat, ref_labels=self.proxy_labels))
-        if self.pair_weight > 0:
-            total = total + self.pair_weight * self.loss(embeddings, labels, indices_tuple)
-        return total
+        return total + self.pair_weight * self.loss(embeddings, labels, indices_tuple) if self.pair_weight > 0 else total
 
     def keep_own_proxies(self) -> None:
         """Start the first problem from the proxies as the loss that owns them drew them, in place of `initialize`."""
@@ -201,10 +193,9 @@ class AlternatingProjections(nn.Module):
         if self.selection == "random":
             indices = random_selection(valid, self.proxies_per_class, generator=generator)
         else:
-            if self.best_proxies is None:
-                centres = points.new_zeros(self.num_classes, 1, self.embedding_size)
-            else:
-                centres = self.normalized(self.best_proxies.to(points))
+            last = self.progress.best_proxies
+            origin = points.new_zeros(self.num_classes, 1, self.embedding_size)
+            centres = origin if last is None else self.normalized(last.to(points))
             indices, radii = greedy_k_center(points, self.proxies_per_class, initial=centres, mask=valid)
         self.proxies.copy_(points.gather(1, indices[:, :, None].expand(-1, -1, self.embedding_size)))
         self.initialized = True
@@ -220,15 +211,8 @@ class AlternatingProjections(nn.Module):
         but remembers the model whose solution `observe` has to keep.
         """
         self._model = [model]
-        if self.problem == 0 or self.projection_weight == 0:
-            return
-        trainable = check_same_model(model, self.previous_weights)
-        assert self.previous_weights is not None
-        pairs = zip(trainable, self.previous_weights, strict=True)
-        touched = [(p.grad, p, old) for p, old in pairs if p.grad is not None]
-        gradients = [gradient for gradient, _, _ in touched]
-        torch._foreach_add_(gradients, [p for _, p, _ in touched], alpha=self.projection_weight)
-        torch._foreach_add_(gradients, [old for _, _, old in touched], alpha=-self.projection_weight)
+        if self.problem > 0 and self.projection_weight > 0:
+            self.progress.add_pull(model, self.projection_weight)
 
     @torch.no_grad()
     def observe(self, map_at_r: float, model: nn.Module | None = None) -> Verdict:
@@ -245,37 +229,21 @@ class AlternatingProjections(nn.Module):
         """
         check_number("map_at_r", map_at_r, low=0, high=1)
         model = model if model is not None else (self._model[0] if self._model else None)
-        self.observed += 1
-        if map_at_r > self.best_map_at_r + self.min_improvement:
-            self.best_map_at_r, self.waited = map_at_r, 0
-            self.best_proxies = self.proxies.detach().clone()
-            if model is not None:
-                self.best_weights = {k: v.detach().to("cpu", copy=True) for k, v in model.state_dict().items()}
-            return "improved"
-        self.waited += self.observed > self.grace
-        if self.patience is None or self.waited < self.patience:
-            return "waiting"
-        self.close(model)
-        return "next problem"
+        verdict = self.progress.note(map_at_r, self.proxies, model, self.patience, self.grace)
+        if verdict == "next problem":
+            self.close(model)
+        return verdict
 
     @torch.no_grad()
     def close(self, model: nn.Module | None = None) -> None:
         """End the problem now, as `observe` does on "next problem"; draw a pool and call `initialize` then."""
-        if model is not None and self.best_weights is not None:
-            best = self.best_weights
-            named = [(name, p) for name, p in model.named_parameters() if p.requires_grad]
-            self.previous_weights = [best[name].to(p, copy=True) for name, p in named]
-            if self.restore_best:
-                model.load_state_dict(best)
-        self.problem += 1
-        self.best_map_at_r, self.waited, self.observed, self.best_weights = -1.0, 0, 0, None
+        self.progress.close(model, self.restore_best)
 
     def get_extra_state(self) -> dict[str, Any]:
         """State beyond the proxies, as tensors and numbers only, so that loading needs no pickle."""
-        names = ("problem", "best_map_at_r", "waited", "observed", "best_proxies", "best_weights", "previous_weights")
-        return {name: getattr(self, name) for name in ("initialized", *names)}
+        return {"initialized": self.initialized, **vars(self.progress)}
 
     def set_extra_state(self, state: dict[str, Any]) -> None:
         """Take back what `get_extra_state` gave."""
-        for name, value in state.items():
-            setattr(self, name, value)
+        self.initialized = state["initialized"]
+        vars(self.progress).update({name: value for name, value in state.items() if name != "initialized"})

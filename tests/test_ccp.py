@@ -220,9 +220,9 @@ def test_state_survives_a_round_trip_without_pickle(tmp_path):
     torch.save(ccp.state_dict(), tmp_path / "state.pt")
     other = make(patience=1)
     other.load_state_dict(torch.load(tmp_path / "state.pt", weights_only=True))
-    assert (other.problem, other.best_map_at_r, other.waited) == (1, 0.3, 0)
+    assert (other.problem, other.progress.best_map_at_r, other.progress.waited) == (1, 0.3, 0)
     torch.testing.assert_close(other.proxies, ccp.proxies)
-    for mine, theirs in zip(other.previous_weights, ccp.previous_weights, strict=True):
+    for mine, theirs in zip(other.progress.previous_weights, ccp.progress.previous_weights, strict=True):
         torch.testing.assert_close(mine, theirs)
     x, labels = batch()
     torch.testing.assert_close(other(x, labels), ccp(x, labels))

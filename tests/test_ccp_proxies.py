@@ -120,9 +120,9 @@ def test_state_survives_a_round_trip_without_pickle(name, tmp_path):
     torch.save(ccp.state_dict(), tmp_path / "state.pt")
     other = make(name, patience=1)
     other.load_state_dict(torch.load(tmp_path / "state.pt", weights_only=True))
-    assert (other.problem, other.best_map_at_r, other.waited) == (1, 0.3, 0)
+    assert (other.problem, other.progress.best_map_at_r, other.progress.waited) == (1, 0.3, 0)
     torch.testing.assert_close(other.proxies, ccp.proxies)
-    torch.testing.assert_close(other.best_proxies, ccp.best_proxies)
+    torch.testing.assert_close(other.progress.best_proxies, ccp.progress.best_proxies)
     torch.testing.assert_close(other(*batch()), ccp(*batch()))
 
 

@@ -76,3 +76,13 @@ class BaseLoss(nn.Module):
         with full_precision:
             result: Tensor = self.compute(batch)
         return result
+
+
+def normalized_as(loss: nn.Module, vectors: Tensor) -> Tensor:
+    """`vectors` (..., D) as `loss` sees them, ours or pytorch-metric-learning's; the Lipschitz way where it does not say."""
+    own = getattr(loss, "normalized", None)
+    if callable(own):
+        result: Tensor = own(vectors)
+        return result
+    on_sphere = getattr(getattr(loss, "distance", None), "normalize_embeddings", False)
+    return normalize(vectors, "l2" if on_sphere else "lipschitz")

@@ -41,7 +41,6 @@ class NeighbourSearch:
         if self.few:
             self._columns = np.ascontiguousarray(self.references.T)
             return
-        self.doubled = self.queries * -2
         self.query_squares = np.einsum("ij,ij->i", self.queries, self.queries)
         self.squares = np.einsum("ij,ij->i", self.references, self.references)
         # A product of D terms errs by at most D u |q| |r| (u the rounding unit) whatever the order of its sum, a direct squared
@@ -95,7 +94,7 @@ class NeighbourSearch:
     def _by_product(self, rows: Array) -> Array:
         """Squared distances (b, m) of all references short of |q|^2."""
         product = self.buffer("distance", (rows.size, len(self.references)))
-        np.matmul(self.doubled[rows], self.references.T, out=product)
+        np.matmul(self.queries[rows] * -2, self.references.T, out=product)
         product += self.squares
         if self.exclude_self:
             product[np.arange(rows.size), rows] = np.inf

@@ -74,7 +74,7 @@ def retrieval_metrics(
     def score(rows: Array, nearest: Array) -> Array:
         return _scores(classes[nearest] == query_classes[rows, None], relevant[rows], cutoffs)
 
-    symmetric = SymmetricSearch(search, wanted) if SymmetricSearch.suits(search, wanted) else None
+    symmetric = SymmetricSearch(search, wanted, classes) if SymmetricSearch.suits(search, wanted) else None
     if symmetric and symmetric.sweep():
         sums = in_threads(lambda band: score(*symmetric.nearest(band)), symmetric.bands)
     else:

@@ -13,6 +13,7 @@ from labkit.threads import in_threads
 Array = np.ndarray[Any, Any]
 
 _TILE = 1 << 11  # rows of a tile: a product of this size is fast, and a local row number takes 11 bits of a key
+_STRIP = 1 << 17  # distances of a tile looked at in one go: they stay in the cache
 _INDEX_BITS = 21  # bits of a key for a reference; a float32 >= 0 takes the 31 between
 _CANDIDATES = 1 << 26  # keys that may be kept in all, 512 MiB
 _FEWEST = 1 << 10  # rows from which the bookkeeping pays
@@ -31,17 +32,22 @@ class SymmetricSearch:
     (rows of the tile and columns alike), as one integer: row, distance and reference, which a sort puts in order.
 
     search : of a set in itself, by product. wanted : number of neighbours (n,) for each row, 0 where none are needed.
+    groups : (n,) a number for each row. Rows of one number share a tile; if they lie together, its bound is a close one.
     """
 
-    def __init__(self, search: NeighbourSearch, wanted: Array) -> None:
-        self._search, self._wanted = search, wanted
+    def __init__(self, search: NeighbourSearch, wanted: Array, groups: Array) -> None:
+        self._search = search
+        self._order = np.argsort(groups, kind="stable")
+        self._points = search.references[self._order]
+        self._squares, self._error = search.squares[self._order], search.error[self._order]
+        self._wanted = wanted[self._order]
         n = wanted.size
         edges = np.linspace(0, n, -(-n // _tile(n)) + 1).astype(int).tolist()
         self._rows = [slice(start, stop) for start, stop in pairwise(edges)]
         self._limit = np.full(n, -np.inf, np.float32)
         self._kept: list[list[Array]] = [[] for _ in self._rows]
         self._room = _CANDIDATES
-        self.bands = [i for i, rows in enumerate(self._rows) if wanted[rows].any()]
+        self.bands = [i for i, rows in enumerate(self._rows) if self._wanted[rows].any()]
 
     @staticmethod
     def suits(search: NeighbourSearch, wanted: Array) -> bool:
@@ -68,12 +74,12 @@ class SymmetricSearch:
         local = keys >> (31 + _INDEX_BITS)
         value = ((keys >> _INDEX_BITS) & 0x7FFFFFFF).astype(np.int32).view(np.float32)
         column = keys & ((1 << _INDEX_BITS) - 1)
-        rows = np.arange(self._rows[band].start, self._rows[band].stop)
+        wanted, rows = self._wanted[self._rows[band]], self._order[self._rows[band]]
         count = np.bincount(local, minlength=rows.size)
         first = count.cumsum() - count
-        asked = np.flatnonzero(self._wanted[rows] > 0)
+        asked = np.flatnonzero(wanted > 0)
         kth = np.zeros(rows.size, np.float32)
-        kth[asked] = value[first[asked] + self._wanted[rows[asked]] - 1]
+        kth[asked] = value[first[asked] + wanted[asked] - 1]
         within = value <= (kth + 2 * self._search.error[rows])[local]
         count = np.bincount(local[within], minlength=rows.size)[asked]
         settled = self._search.settle(
@@ -81,47 +87,61 @@ class SymmetricSearch:
         )
         return rows[asked], settled
 
-    def _squared(self, i: int, j: int) -> tuple[Array, slice, slice]:
-        """Squared distances between the rows of bands i and j, none below 0."""
-        a, b, search = self._rows[i], self._rows[j], self._search
-        squared = search.buffer("distance", (a.stop - a.start, b.stop - b.start))
-        np.matmul(search.doubled[a], search.references[b].T, out=squared)
-        squared += search.squares[b]
-        squared += search.squares[a, None]
-        np.maximum(squared, 0, out=squared)
-        return squared, a, b
+    def _product(self, i: int, j: int) -> tuple[Array, slice, slice]:
+        """-2 times the dot products of the rows of bands i and j, what their squared distances lack of their lengths."""
+        a, b = self._rows[i], self._rows[j]
+        product = self._search.buffer("distance", (a.stop - a.start, b.stop - b.start))
+        np.matmul(self._points[a] * -2, self._points[b].T, out=product)
+        return product, a, b
 
     def _diagonal(self, i: int) -> None:
-        squared, a, _ = self._squared(i, i)
+        squared, a, _ = self._product(i, i)
+        squared += self._squares[a]
+        squared += self._squares[a, None]
         np.fill_diagonal(squared, np.inf)
         wanted = self._wanted[a]
-        # One row sorted at a time stays in the cache.
-        ordered = self._search.buffer("parted", squared.shape)
-        ordered[:] = squared
-        ordered.sort(axis=1)
-        kth = ordered[np.arange(wanted.size), np.maximum(wanted, 1) - 1]
-        self._limit[a] = np.where(wanted > 0, kth + 2 * self._search.error[a], -np.inf)
-        self._keep(i, a.start, squared, self._limit[a, None], by_row=True)
+        parted = self._search.buffer("parted", squared.shape)
+        parted[:] = squared
+        # Rows that want equally many lie together where they are of one group: one call for each run of them.
+        edges = [0, *(np.flatnonzero(np.diff(wanted)) + 1).tolist(), wanted.size]
+        kth = np.full(wanted.size, -np.inf, np.float32)
+        for start, stop in pairwise(edges):
+            if (k := int(wanted[start])) > 0:
+                parted[start:stop].partition(k - 1, axis=1)
+                kth[start:stop] = parted[start:stop, k - 1]
+        self._limit[a] = kth + 2 * self._error[a]
+        row, column, value = self._within(squared, self._limit[a, None])
+        self._keep(i, row, value, column + a.start)
 
     def _off_diagonal(self, tile: tuple[int, int]) -> None:
         i, j = tile
-        if self._room < 0:
-            return
-        squared, a, b = self._squared(i, j)
-        self._keep(i, b.start, squared, self._limit[a, None], by_row=True)
-        self._keep(j, a.start, squared, self._limit[b], by_row=False)
+        product, a, b = self._product(i, j)
+        height = max(1, _STRIP // product.shape[1])
+        for start in range(0, len(product), height):
+            if self._room < 0:
+                return
+            squared, rows = product[start : start + height], np.arange(a.start, a.stop)[start : start + height]
+            squared += self._squares[b]
+            squared += self._squares[rows, None]
+            row, column, value = self._within(squared, self._limit[rows, None])
+            self._keep(i, row + start, value, column + b.start)
+            row, column, value = self._within(squared, self._limit[b])
+            self._keep(j, column, value, rows[row])
 
-    def _keep(self, band: int, offset: int, squared: Array, limit: Array, *, by_row: bool) -> None:
-        """Add to a band's candidates what lies within the limits of its rows (rows or columns of the tile)."""
+    def _within(self, squared: Array, limit: Array) -> tuple[Array, Array, Array]:
+        """Rows, columns and values of what is within limits that broadcast to the distances, none of them below 0."""
         within = np.less_equal(squared, limit, out=self._search.buffer("within", squared.shape, np.bool_))
-        self._room -= int(np.count_nonzero(within))
+        place = np.flatnonzero(within)
+        row, column = np.divmod(place, squared.shape[1])
+        return row, column, np.maximum(squared.reshape(-1)[place], 0)
+
+    def _keep(self, band: int, local: Array, value: Array, other: Array) -> None:
+        """Add to a band's candidates: for its rows `local` the distances `value` to rows `other` of the whole."""
+        self._room -= local.size
         if self._room < 0:
             return
-        place = np.flatnonzero(within)
-        row, column = place // squared.shape[1], place % squared.shape[1]
-        local, other = (row, column) if by_row else (column, row)
         keys = local << 31
-        keys |= squared.reshape(-1)[place].view(np.int32)
+        keys |= value.view(np.int32)
         keys <<= _INDEX_BITS
-        keys |= other + offset
+        keys |= self._order[other]
         self._kept[band].append(keys)

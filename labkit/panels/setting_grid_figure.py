@@ -10,6 +10,8 @@ import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
 from labkit.panels.common import Figure
+from labkit.plots.curves import SMALLEST
+from labkit.plots.log_ticks import log_ticks
 from labkit.plots.palette import FAINT, GRID, RUN_COLORS, present
 from labkit.plots.reading import series
 from labkit.plots.setting_grid import MEASURES, Side, map_updates, outline, side_axis
@@ -17,7 +19,6 @@ from labkit.training.grid_cells import Cell
 from labkit.training.grid_table import CellTable
 
 CURVES = (("map_at_r", "MAP@R<br>(held out)", False), ("covering_q95", "95 % cover", True), ("proxy_spread", "proxy spread", True))
-SMALLEST = 1e-9  # a logarithmic axis has no zero
 CELLS, BLANKS, HATCHING = range(3)  # the map's traces; each curve has two more: the other runs, and the chosen one
 WIDTH = 1060
 
@@ -50,7 +51,7 @@ class GridFigure:
             figure.add_trace(go.Scatter(mode="lines", line=chosen, showlegend=False, hovertemplate="step %{x}: %{y:.4g}<extra></extra>"), **where)
             figure.update_yaxes(title_text=label, title_font_size=12, nticks=5, **where)
             if logarithmic:
-                figure.update_yaxes(type="log", exponentformat="power", tickfont_size=11, **where)
+                figure.update_yaxes(**log_ticks(np.zeros(0)), **where)
             figure.update_xaxes(showticklabels=row == len(CURVES), matches=None if row == 1 else "x2", **where)
         figure.update_xaxes(title_text="step", row=len(CURVES), col=2)
         present(figure, "", "", width=WIDTH, height=max(360, 110 + 52 * len(rows.words)), above=30)
@@ -96,7 +97,8 @@ class GridFigure:
             self._put(3 + 2 * place, _joined(faint))
             self._put(4 + 2 * place, _joined(bold))
             if logarithmic:
-                self.widget.layout[f"yaxis{place + 2}"].dtick = _tick([values for _, values in faint + bold])
+                shown = np.concatenate([np.zeros(0), *(values for _, values in faint + bold)])
+                self.widget.layout[f"yaxis{place + 2}"].update(log_ticks(shown))
             if known.recording is not None:
                 ends = [p.end for p in known.recording.problems[:-1]]
                 shapes += [_line(step, place + 2) for step in ends]
@@ -129,13 +131,6 @@ def _joined(curves: Sequence[tuple[Any, Any]]) -> dict[str, Any]:
         x += [*steps.tolist(), None]
         y += [*values.tolist(), None]
     return {"x": x, "y": y}
-
-
-def _tick(curves: Sequence[Any]) -> str | int:
-    """Ticks of a logarithmic axis: at every 2 and 5 where it spans little, else at some of the powers of ten."""
-    values = np.concatenate([np.ones(1), *curves])[1:]
-    decades = float(np.log10(values.max() / values.min())) if values.size else 3.0
-    return "D2" if decades < 1.5 else max(1, round(decades / 3))
 
 
 def _line(step: int, axis: int) -> dict[str, Any]:

@@ -9,8 +9,9 @@ import numpy as np
 import plotly.graph_objects as go
 
 from labkit.plots import marks
-from labkit.plots.curves import SMALLEST, towards_one
+from labkit.plots.curves import SMALLEST, logarithmic_values, towards_one
 from labkit.plots.film import Film
+from labkit.plots.log_ticks import log_ticks
 from labkit.plots.palette import INK, NEXT_PROXY_SYMBOL, PROXY_SYMBOL, class_color, plain, run_line
 from labkit.plots.reading import Floats, Runs, series, value_at
 
@@ -106,7 +107,7 @@ def curve_axis(runs: Runs, key: str, logarithmic: bool) -> dict[str, Any]:
     """How the metric's axis is drawn: MAP@R by what is missing to 1, so that .98 and .99 are told apart."""
     if key == "map_at_r":
         return towards_one(np.concatenate([series(recording, key)[1] for recording in runs.values()]))
-    return {"type": "log", "exponentformat": "power", "nticks": 5} if logarithmic else {}
+    return log_ticks(logarithmic_values(runs, key)) if logarithmic else {}
 
 
 def _stretched(key: str, values: Floats, logarithmic: bool) -> Floats:

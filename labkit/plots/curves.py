@@ -140,7 +140,7 @@ def metric_strips(recordings: RecordingLike | Runs, *, title: str | None = None,
             scores = np.concatenate([series(recording, key)[1] for recording in runs.values()])
             fig.update_yaxes(**towards_one(scores), row=row, col=1)
         if logarithmic:
-            fig.update_yaxes(**log_ticks(_positive(runs, key), 4), row=row, col=1)
+            fig.update_yaxes(**log_ticks(logarithmic_values(runs, key), 4), row=row, col=1)
     boundaries = _boundaries(fig, runs)
     _event_marks(fig, runs)
     several = findings.compare(runs)
@@ -168,7 +168,7 @@ def proxy_spread_over_time(recordings: RecordingLike | Runs, *, title: str | Non
     present(fig, title if title is not None else findings.collapses(runs), note, width=width, height=360, above=35)
     fig.update_layout(legend={"orientation": "h", "y": 1.0, "yanchor": "bottom", "x": 0})
     fig.update_xaxes(title_text="step")
-    fig.update_yaxes(**log_ticks(_positive(runs, "proxy_spread"), 12), title_text="proxy spread (distance)")
+    fig.update_yaxes(**log_ticks(logarithmic_values(runs, "proxy_spread"), 12), title_text="proxy spread (distance)")
     return fig
 
 
@@ -204,12 +204,20 @@ def towards_one(scores: Any) -> dict[str, Any]:
     """
     shown = [score for score in MAP_TICKS if np.min(scores, initial=1) <= score <= np.max(scores, initial=0)]
     own = np.linspace(np.min(scores), np.max(scores), 3).tolist() if len(shown) < 2 and np.size(scores) else []
-    labels = sorted({*MAP_TICKS, *(float(f"{score:.3f}") for score in own)} if own else MAP_TICKS)
+    own = sorted({float(f"{score:.3f}") for score in own})
+    room = (_missing(own[0]) - _missing(own[-1])) / 3 if own else 0.0  # nearer than this, two labels would overprint
+    usual = [score for score in MAP_TICKS if all(abs(_missing(score) - _missing(mine)) > room for mine in own)]
+    labels = sorted({*usual, *own})
     ticks = [max(1 - score, SMALLEST) for score in labels]
     return {"type": "log", "autorange": "reversed", "tickvals": ticks, "ticktext": [f"{score:g}" for score in labels]}
 
 
-def _positive(runs: Runs, key: str) -> Floats:
+def _missing(score: float) -> float:
+    """Where a score stands on the axis of `towards_one`: decades of what is missing to 1."""
+    return float(np.log10(max(1 - score, SMALLEST)))
+
+
+def logarithmic_values(runs: Runs, key: str) -> Floats:
     """What all runs have of a metric, as a logarithmic axis draws it."""
     values: Floats = np.maximum(np.concatenate([series(r, key)[1] for r in runs.values()]), SMALLEST)
     return values

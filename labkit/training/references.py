@@ -68,7 +68,7 @@ class References:
     def start_anew(self, optimizer: torch.optim.Optimizer) -> tuple[Tensor | None, Tensor]:
         """`choose`, at a problem's end; returns its best proxies (C, K, D), normalised, and those of the next problem."""
         assert self.projections is not None
-        converged = self.projections.best_proxies
+        converged = self.projections.progress.best_proxies
         self.choose(optimizer)
         return None if converged is None else self.projections.normalized(converged), self.projections.proxies
 

@@ -31,7 +31,7 @@ def make(network: str, projection_weight: float = 2e-4) -> Trainer:
         ccp.observe(score, trainer.model)
     trainer.references.choose(trainer.optimizer)
     trainer.step(3)
-    assert ccp.problem == 1 and ccp.previous_weights is not None
+    assert ccp.problem == 1 and ccp.progress.previous_weights is not None
     return trainer
 
 
@@ -50,7 +50,7 @@ def step_overhead(network: str, rounds: int) -> None:
         plain_times.append(times[id(plain)])
         ccp_times.append(times[id(ccp)])
         ratios.append(times[id(ccp)] / times[id(plain)])
-    kept = sum(tensor.numel() * tensor.element_size() for tensor in ccp.projections.previous_weights)
+    kept = sum(tensor.numel() * tensor.element_size() for tensor in ccp.projections.progress.previous_weights)
     model = sum(p.numel() * p.element_size() for p in ccp.model.parameters())
     proxies = ccp.projections.proxies.numel() * 4
     print(f"{network}: step {1e3 * statistics.median(plain_times):.1f} ms without CCP, "

@@ -172,6 +172,7 @@ def swept(monkeypatch):
 
     monkeypatch.setattr(symmetric.SymmetricSearch, "sweep", sweep)
     monkeypatch.setattr(symmetric, "_FEWEST", 200)
+    monkeypatch.setattr(symmetric, "_STRIP", 200)  # several strips to a tile
     return sweeps
 
 
@@ -181,7 +182,7 @@ def plain(points, labels, monkeypatch):
         return retrieval_metrics(points, labels)
 
 
-@pytest.mark.parametrize("kind", ["overlapping", "collapsed classes", "whole numbers", "far from the origin", "singles"])
+@pytest.mark.parametrize("kind", ["overlapping", "collapsed classes", "whole numbers", "far from the origin", "singles", "sizes"])
 def test_the_sweep_of_one_set_equals_the_search_by_query(kind, swept, monkeypatch):
     points, labels = blobs(403, 24, 100, spread=2.0)
     if kind == "collapsed classes":
@@ -192,6 +193,9 @@ def test_the_sweep_of_one_set_equals_the_search_by_query(kind, swept, monkeypatc
         points = points + 30
     elif kind == "singles":
         labels[:200] = torch.arange(1000, 1200)
+    elif kind == "sizes":  # classes of 2 to 12, which want 8 to 11 neighbours
+        labels = torch.arange(66).repeat_interleave(torch.arange(2, 13).repeat(6))[:403]
+        points = points + labels[:, None] / 50
     same(retrieval_metrics(points, labels), plain(points, labels, monkeypatch))
     assert swept == [True]
 
