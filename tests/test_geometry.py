@@ -81,7 +81,7 @@ def test_close_points_keep_their_distance_and_direction_in_float32(width, gap):
 def test_many_close_pairs_are_recomputed_part_by_part(monkeypatch):
     x = 1 + 1e-4 * points(9, 40, dtype=torch.float32)
     whole = pairwise_distance(x)
-    monkeypatch.setattr("labkit.geometry.PAIRS_AT_ONCE", 7)
+    monkeypatch.setattr("labkit.measures.PAIRS_AT_ONCE", 7)
     assert torch.equal(pairwise_distance(x), whole)
     assert torch.allclose(whole.double(), torch.cdist(x.double(), x.double()), rtol=1e-4)
 

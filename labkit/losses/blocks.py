@@ -8,43 +8,13 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from labkit.geometry import (
-    DIRECT_WIDTH,
-    PAIRS_AT_ONCE,
-    DistanceBlock,
-    Gradients,
-    Pairs,
-    normalize_rows,
-    squared_lengths,
-)
+from labkit.geometry import normalize_rows
+from labkit.measures import DIRECT_WIDTH, PAIRS_AT_ONCE, DistanceBlock, SimilarityBlock, squared_lengths
 
 BLOCK_ELEMENTS = {"cpu": 1 << 21}  # 8 MB of float32: larger blocks are hardly faster there
 WORTH_COUNTING = 1 << 19  # slopes from which on it pays to ask how many are not zero
 FEW_SLOPES = 64  # one in so many
 BLOCK_ELEMENTS_ELSEWHERE = 1 << 25  # an accelerator wants long rows of work instead
-
-
-class SimilarityBlock:
-    """Dot products of x (r, D) with y (m, D), and the way back; the counterpart of DistanceBlock."""
-
-    def __init__(self, x: Tensor, y: Tensor) -> None:
-        self.x, self.y = x, y
-        self.values = x @ y.T
-
-    def add_gradients(self, slopes: Tensor, grad_x: Tensor | None, grad_y: Tensor | None, mirrored: bool) -> None:
-        """Add to grad_x (r, D) and grad_y (m, D) what `slopes` (r, m) say of each product; `mirrored` as there."""
-        if mirrored:
-            slopes, grad_y = torch.add(slopes, slopes.T, out=self.values), None
-        if grad_x is not None:
-            grad_x.addmm_(slopes, self.y)
-        if grad_y is not None:
-            grad_y.addmm_(slopes.T, self.x)
-
-    def add_listed_gradients(self, pairs: Pairs, slopes: Tensor, values: Tensor, grads: Gradients) -> None:
-        """The same for listed pairs, `slopes` (k,)."""
-        for grad, own, other, points in ((grads[0], *pairs, self.y), (grads[1], *pairs[::-1], self.x)):
-            if grad is not None:
-                grad.index_add_(0, own, points[other].mul_(slopes.unsqueeze(1)))
 
 
 @dataclass(frozen=True)
@@ -85,7 +55,7 @@ class PairBlock:
 
     Attributes
     ----------
-    values : (r, M) distances or similarities.
+    values : (r, M) distances or similarities; with `spare` they are overwritten once the negatives are asked for.
     positive : (P,) indices of the positive pairs into the flattened values, in ascending rows.
     negative : (Q,) likewise, or None where every pair is negative that is neither positive nor a self-pair.
     self_pairs : column of the first anchor's own pair, or None where there are no self-pairs.
@@ -102,9 +72,11 @@ class PairBlock:
         self_pairs: int | None = None,
         aligned: bool = False,
         excluded: Tensor | None = None,
+        spare: bool = False,
     ) -> None:
         self.values, self.positive, self.negative = values, positive, negative
         self.self_pairs, self.aligned, self.excluded = self_pairs, aligned, excluded
+        self.spare = spare
         self.slopes: Tensor | None = None
 
     def positive_values(self) -> Tensor:
@@ -120,12 +92,21 @@ class PairBlock:
         return self.negative_matrix(never) if self.negative is None else self.values.view(-1)[self.negative]
 
     def negative_matrix(self, never: float) -> Tensor:
-        """A fresh (r, M): the value of each negative pair, `never` elsewhere."""
+        """An (r, M) to write on: the value of each negative pair, `never` elsewhere. Ask for the positives before."""
         if self.negative is not None:
             matrix = torch.full_like(self.values, never)
             matrix.view(-1)[self.negative] = self.values.view(-1)[self.negative]
             return matrix
-        matrix = self.values.clone()
+        return self._without_others(self.values if self.spare else self.values.clone(), never)
+
+    def negative_shortfalls(self, margin: float) -> Tensor:
+        """What each negative's value lacks of a margin, 0 where it lacks nothing: (Q,), or (r, M) with 0 elsewhere."""
+        if self.negative is not None:
+            return (margin - self.values.view(-1)[self.negative]).clamp_(min=0.0)
+        return self._without_others((margin - self.values).clamp_(min=0.0), 0.0)
+
+    def _without_others(self, matrix: Tensor, never: float) -> Tensor:
+        """The matrix (r, M) with `never` wherever there is no negative pair, of all those that are."""
         matrix.view(-1)[self.positive] = never
         if self.self_pairs is not None:
             matrix.diagonal(self.self_pairs).fill_(never)
@@ -157,9 +138,10 @@ class Step:
     pairs: PairBlock
     whole: bool
 
-    def add_gradients(self, grad: Tensor | None, grad_others: Tensor | None) -> None:
+    def add_gradients(self, grad: Tensor | None, grad_others: Tensor | None, symmetric: bool) -> None:
         """Add what the slopes say to the gradients of these anchors (r, D) and of the references (M, D).
 
+        `symmetric`: within a batch, the slopes of a pair are the same from both ends.
         In training most pairs soon cost nothing: a few slopes are looked up, many multiplied.
         """
         slopes, values = self.pairs.slopes, self.pairs.values
@@ -171,7 +153,7 @@ class Step:
                 picked = slopes.view(-1)[chosen], values.view(-1)[chosen]
                 self.measured.add_listed_gradients(pairs, *picked, (grad, grad_others))
         else:
-            self.measured.add_gradients(slopes, grad, grad_others, self.whole and grad_others is not None)
+            self.measured.add_gradients(slopes, grad, grad_others, self.whole and grad_others is not None, symmetric)
 
 
 @dataclass(frozen=True)
@@ -230,7 +212,8 @@ class Walk:
             excluded = self.excluded[slice(*torch.searchsorted(self.excluded, ends).tolist())] - first
             same.view(-1)[excluded] = False
         positive = same.view(-1).nonzero().squeeze(1)
-        return PairBlock(values, positive, self_pairs=rows.start if self.within else None, excluded=excluded)
+        own = rows.start if self.within else None
+        return PairBlock(values, positive, self_pairs=own, excluded=excluded, spare=not self.euclidean)
 
     def _listed(self, listed: Listed, rows: slice, values: Tensor) -> PairBlock:
         flat = []

@@ -38,6 +38,7 @@ class ContrastiveLoss(PairLoss):
     """
 
     euclidean = True
+    symmetric = True
     repeats = True
     totals_before_slopes = True
 
@@ -58,7 +59,7 @@ class ContrastiveLoss(PairLoss):
 
     def sweep(self, block: PairBlock, want_slopes: bool, totals: Sums | None) -> Sums:
         positive = block.positive_values().sub_(self.pos_margin).clamp_(min=0.0)
-        negative = block.negative_values(never=torch.inf).neg_().add_(self.neg_margin).clamp_(min=0.0)
+        negative = block.negative_shortfalls(self.neg_margin)
         sums = *sum_and_count(positive), *sum_and_count(negative)
         if want_slopes:
             _, n_positive, _, n_negative = totals or sums
@@ -95,6 +96,7 @@ class CosineContrastiveLoss(PairLoss):
     0.9428
     """
 
+    symmetric = True
     repeats = True
 
     def __init__(self, margin: float = 0.5, anchor: str = "proxy", normalize: str | None = "l2") -> None:

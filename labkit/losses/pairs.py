@@ -41,6 +41,7 @@ class PairLoss(BaseLoss):
     """
 
     euclidean = False  # whether values are distances (else dot products)
+    symmetric = False  # whether, within a batch, a pair's slope is the same from both of its ends
     totals_before_slopes = False  # whether a slope depends on sums over all pairs
     triplets_as_they_are = False  # whether a miner's triplets are the terms, rather than two pairs each
     needs_positives = False  # whether an anchor without positives is without effect, even on the reduction
@@ -138,7 +139,7 @@ class _Task:
             sums.append(loss.sweep(step.pairs, want_slopes, totals))
             if step.pairs.slopes is not None:
                 grad = None if grad_a is None else grad_a[step.rows]
-                step.add_gradients(grad, grad_others)
+                step.add_gradients(grad, grad_others, loss.symmetric and self.listed is None and self.excluded is None)
                 if grad is not None and not within:
                     normalize_gradient_(grad, step.measured.x, step.lengths, self.kinds[0])
         value, scale = loss.reduce(_add_up(sums), len(anchors))
