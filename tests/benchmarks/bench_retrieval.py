@@ -9,9 +9,11 @@ Products' test classes. Classes are Gaussian and overlap, so that the figures ar
 from __future__ import annotations
 
 import argparse
+import threading
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import torch
 from measure import line, measure
 from torch import Tensor
@@ -53,6 +55,25 @@ def peer(*shape: int) -> Callable[[], Any]:
     return run
 
 
+def products(*shape: int) -> Callable[[], Any]:
+    """The multiplications alone: every dot product of two different points once, tile by tile, in all threads."""
+    from labkit.threads import in_threads
+
+    points = cloud(*shape)[0].numpy()
+    step = min(2048, len(points) // 8)
+    tiles = [slice(i, i + step) for i in range(0, len(points), step)]
+    pairs = [(a, b) for i, a in enumerate(tiles) for b in tiles[i:]]
+    room = threading.local()
+
+    def product(pair: tuple[slice, slice]) -> None:
+        a, b = (points[rows] for rows in pair)
+        if not hasattr(room, "buffer"):
+            room.buffer = np.empty(step * step, points.dtype)
+        np.matmul(a, b.T, out=room.buffer[: len(a) * len(b)].reshape(len(a), len(b)))
+
+    return lambda: in_threads(product, pairs)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--repeats", type=int, default=3)
@@ -67,6 +88,8 @@ def main() -> None:
         print("{}: {:,} x {}, {:,} classes".format(name, *shape))
         mine = measure(ours, *shape, repeats=repeats)
         print(line("labkit retrieval_metrics", mine), flush=True)
+        if shape[1] > 16:
+            print(line("its multiplications alone, by NumPy", measure(products, *shape, repeats=repeats), mine))
         other = measure(peer, *shape, repeats=repeats)
         print(line("pytorch-metric-learning AccuracyCalculator", other, mine))
         gap = max(abs(a - b) for a, b in zip(mine.result, other.result, strict=True))
