@@ -21,6 +21,7 @@ from labkit.validation import check_choice, check_number
 COMPANION = 1.0  # distance at which what does not move is held: 60° on the circle
 NEAREST = 0.004  # where a profile begins: two points that coincide have no direction between them
 FINE = 2001  # points at which zones are looked up, so that their edges are drawn where they are
+STEP = 1e-3  # half the width in which a step is drawn
 AXES = {"distance": "Euclidean distance d to the reference", "similarity": "cosine s to the reference"}
 ENDS = {"distance": (0.0, 2.0), "similarity": (-1.0, 1.0)}
 SIDES = ("same", "other")
@@ -65,15 +66,14 @@ def profile_values(loss: Any, *, on: str | None = None, companion: float | None 
     else:
         beside = check_number("companion", companion, low=0.0, high=2.0)
     loss = prepared(loss)
-    at, fine = _axis(on, points), _axis(on, FINE)
+    casts = {side: _cast(loss, side, beside) for side in SIDES}
+    zones = {side: _zones(loss, side, on, _axis(on, FINE), casts[side]) for side in SIDES}
+    at = _with_edges(_axis(on, points), zones)
     values: dict[str, Floats] = {}
     slopes: dict[str, Floats] = {}
-    zones: dict[str, list[tuple[float, float]]] = {}
-    for side in SIDES:
-        labels, moves, held = _cast(loss, side, beside)
+    for side, (labels, moves, held) in casts.items():
         probe, paths = _stage(at, on, moves, held, getattr(loss, "embedding_size", 2))
         values[side], slopes[side] = ask_moving(loss, probe, paths, labels)
-        zones[side] = _zones(loss, side, on, fine, (labels, moves, held))
     same, other = rule.texts(loss) if rule else ("costs something", "costs something")
     if rule is None:
         zones = {side: _runs(on, at, np.abs(slopes[side]) > 1e-9) for side in SIDES}
@@ -84,6 +84,14 @@ def _axis(on: str, points: int) -> Floats:
     if on == "distance":
         return np.linspace(NEAREST, 2 - NEAREST, points)
     return np.linspace(-1 + NEAREST**2 / 2, 1 - NEAREST**2 / 2, points)
+
+
+def _with_edges(at: Floats, zones: dict[str, list[tuple[float, float]]]) -> Floats:
+    """The places (P,) and two more around every edge of a zone, so that a step of the slope is drawn as one."""
+    edges = np.array([edge for runs in zones.values() for run in runs for edge in run])
+    inside = edges[(edges > at[0] + STEP) & (edges < at[-1] - STEP)]
+    joined: Floats = np.unique(np.concatenate((at, inside - STEP, inside + STEP)))
+    return joined
 
 
 def _cast(loss: Any, side: str, beside: float | None) -> tuple[Any, Any, Floats | None]:

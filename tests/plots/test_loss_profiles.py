@@ -84,14 +84,16 @@ def test_zones_are_those_of_the_formulas(name: str, same: Any, other: Any) -> No
 @pytest.mark.parametrize("side", ["same", "other"])
 def test_hinges_act_within_their_zones_and_nowhere_else(name: str, side: str) -> None:
     profile = profile_values(nine()[name], points=61)
-    inside = np.zeros(61, dtype=bool)
+    inside, edge = np.zeros((2, len(profile.at)), dtype=bool)
     for low, high in profile.zones[side]:
-        inside |= (profile.at > low + 0.01) & (profile.at < high - 0.01)
-    edge = np.zeros(61, dtype=bool)
-    for ends in profile.zones[side]:
-        edge |= np.abs(profile.at[:, None] - np.array(ends)).min(axis=1) <= 0.01
+        inside |= (profile.at > low + 0.0009) & (profile.at < high - 0.0009)
+        edge |= np.abs(profile.at[:, None] - [low, high]).min(axis=1) <= 0.0009
     assert (np.abs(profile.slope[side][inside]) > 1e-6).all()
     assert (np.abs(profile.slope[side][~inside & ~edge]) < 1e-12).all()
+    first, last = profile.at[[0, -1]]
+    for within in (end for ends in profile.zones[side] for end in ends if first + 0.01 < end < last - 0.01):
+        beside = profile.at - within  # a place on either side of an edge, so that a step is drawn as one
+        assert -0.0021 < beside[beside < 0].max() < 0 < beside[beside > 0].min() < 0.0021
 
 
 @pytest.mark.parametrize("name", ["soft_triple", "nca"])
