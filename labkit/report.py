@@ -13,6 +13,7 @@ import numpy as np
 import torch
 
 from labkit.files import write_atomically
+from labkit.losses.contrastive import MARGINS
 from labkit.metrics import covering_curve
 from labkit.plots import covering_curves, distance_histograms, metric_strips, problem_gallery, proxy_spread_over_time
 from labkit.plots.film import Film
@@ -211,4 +212,4 @@ def _margins(recording: RecordingLike) -> tuple[float | None, float | None]:
     if not isinstance(loss, Mapping) or str(loss.get("name")).lower() != "c2":
         return None, None
     options = loss.get("options") or {}
-    return float(options.get("pos_margin", 0.0)), float(options.get("neg_margin", 0.5))
+    return float(options.get("pos_margin", MARGINS[0])), float(options.get("neg_margin", MARGINS[1]))

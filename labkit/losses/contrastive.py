@@ -8,6 +8,8 @@ from labkit.losses.blocks import PairBlock
 from labkit.losses.pairs import PairLoss, Sums, sum_and_count
 from labkit.validation import check_number
 
+MARGINS = (0.0, 0.5)  # C2's for positives and negatives, and those by which runs of losses without such margins are judged
+
 
 class ContrastiveLoss(PairLoss):
     """C2: contrastive loss on Euclidean distances with a margin for positives too (CCP, equation 3.1 with two margins).
@@ -44,8 +46,8 @@ class ContrastiveLoss(PairLoss):
 
     def __init__(
         self,
-        pos_margin: float = 0.0,
-        neg_margin: float = 0.5,
+        pos_margin: float = MARGINS[0],
+        neg_margin: float = MARGINS[1],
         anchor: str = "proxy",
         normalize: str | None = "lipschitz",
     ) -> None:

@@ -9,9 +9,10 @@ import numpy as np
 import plotly.graph_objects as go
 
 from labkit.errors import LabError
+from labkit.losses.contrastive import MARGINS
 from labkit.plots.findings import number
 from labkit.plots.palette import FAINT, INK, RUN_COLORS, plain, present, run_line, translucent
-from labkit.plots.reading import Floats, RecordingLike, Runs, check_pixels, named_runs, series
+from labkit.plots.reading import Floats, Ints, RecordingLike, Runs, check_pixels, named_runs, series
 from labkit.validation import check_choice, check_number, describe
 
 SYMBOLS = ("circle", "diamond", "square", "cross", "triangle-up", "star")
@@ -113,7 +114,8 @@ def chance_constraint(
         _, surrogate = series(recording, "surrogate")
         if not len(steps) or len(surrogate) != len(steps):
             raise LabError(f"recordings[{name!r}]", "a recording with the metrics violation and surrogate", "neither")
-        bound = surrogate / (_alpha(recording) if alpha is None else check_number("alpha", alpha, low=0, open_low=True))
+        given = None if alpha is None else check_number("alpha", alpha, low=0, open_low=True)
+        bound = surrogate / (_alphas(recording, steps) if given is None else given)
         line = run_line(index)
         for values, what, style in (
             (probability, "violation probability", line | {"width": 2.5}),
@@ -134,10 +136,19 @@ def chance_constraint(
     return fig
 
 
-def _alpha(recording: RecordingLike) -> float:
-    """Half the distance between the Euclidean margins of the recording's loss, by the defaults of C2 where it has none."""
+def _alphas(recording: RecordingLike, steps: Ints) -> Floats:
+    """Half the distance between the Euclidean margins of the recording's loss at each of these evaluations, by the
+    defaults of C2 where it has none. A margin moved by hand counts from the evaluation after that step on."""
     options = recording.experiment.get("loss", {}).get("options", {})
-    return (float(options.get("neg_margin", 0.5)) - float(options.get("pos_margin", 0.0))) / 2
+    margins = []
+    for name, default in zip(("pos_margin", "neg_margin"), MARGINS, strict=True):
+        values = np.full(len(steps), float(options.get(name, default)))
+        for event in recording.events:
+            if event.get("setting") == f"loss.options.{name}":
+                values[steps > event["step"]] = float(event["value"])
+        margins.append(values)
+    result: Floats = (margins[1] - margins[0]) / 2
+    return result
 
 
 def _shown(values: Floats) -> Floats:

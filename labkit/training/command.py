@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from pathlib import Path
 
@@ -44,7 +45,8 @@ def train_command(
     trainer = Trainer(experiment, directory=folder, resume=resume, device=device, callbacks=log)
     say(trainer.splits.description)
     recording = trainer.run()
-    say("On the test set: " + ", ".join(f"{name} {value:.4f}" for name, value in recording.final.items()))
+    known = {name: value for name, value in recording.final.items() if math.isfinite(value)}
+    say("On the test set: " + ", ".join(f"{name} {value:.4f}" for name, value in known.items()))
     if line := published_line(experiment):
         say(line)
     say(f"Run: {folder}   (labkit report {folder} makes a page of it)")

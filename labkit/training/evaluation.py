@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
 
 from labkit.datasets import ImageSet, PhotoSplits, Splits
+from labkit.losses.contrastive import MARGINS
 from labkit.metrics import (
     covering_curve,
     covering_summary,
@@ -18,8 +20,6 @@ from labkit.metrics import (
     violation_rate,
 )
 from labkit.training.world import World
-
-MARGINS = (0.0, 0.5)  # of the chance constraint, where the loss has no Euclidean margins of its own
 
 
 def retrieval_figures(
@@ -39,8 +39,8 @@ def geometry_figures(embeddings: Tensor, labels: Tensor, proxies: Tensor | None,
     ----------
     embeddings : (n, D) normalised, labels : (n,).
     proxies : (C, K, D) normalised; None leaves the covering and the spread out.
-    loss : its `pos_margin` and `neg_margin`, where it has them, set the constraint: beta is their middle, alpha half
-        their difference (equation 4.2).
+    loss : its `pos_margin` and `neg_margin`, or C2's defaults where it has none, set the constraint: beta is their
+        middle, alpha half their difference (equation 4.2). Without room between them, `violation` and `surrogate` are NaN.
     """
     figures: dict[str, float] = {}
     if proxies is not None:
@@ -53,6 +53,7 @@ def geometry_figures(embeddings: Tensor, labels: Tensor, proxies: Tensor | None,
         figures["proxy_spread"] = proxy_spread(proxies)
     figures["inter_class_distance"] = inter_class_distance(embeddings, labels)
     low, high = (getattr(loss, name, default) for name, default in zip(("pos_margin", "neg_margin"), MARGINS, strict=True))
+    figures["violation"] = figures["surrogate"] = math.nan
     if high > low:
         constraint = violation_rate(embeddings, labels, beta=(low + high) / 2, alpha=(high - low) / 2)
         figures["violation"], figures["surrogate"] = constraint.probability, constraint.surrogate

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import platform
 from typing import Any
 
@@ -57,9 +58,10 @@ class Recorder:
             self.proxies.append(proxies.detach().float().cpu().clone())
 
     def evaluation(self, figures: dict[str, float]) -> None:
-        """Keep one evaluation's figures; its snapshot has been taken."""
-        for name, value in figures.items():
-            self.metrics.setdefault(name, []).append(float(value))
+        """Keep one evaluation's figures, NaN for those that it lacks; its snapshot has been taken."""
+        before = max(map(len, self.metrics.values()), default=0)
+        for name in dict.fromkeys([*self.metrics, *figures]):
+            self.metrics.setdefault(name, [math.nan] * before).append(float(figures.get(name, math.nan)))
         if self.room is not None and sum(t.nbytes for t in (*self.embeddings, *self.proxies)) > self.room:
             self._thin()
 

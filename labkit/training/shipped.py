@@ -54,7 +54,7 @@ def results_table(recordings: Iterable[Recording], figures: Iterable[str]) -> pd
 
     Parameters
     ----------
-    recordings : finished runs. figures : keys of `Recording.final`; one that a method has no proxies for is left blank.
+    recordings : finished runs. figures : keys of `Recording.final`; one that no run of a name has is left blank.
 
     Returns
     -------
@@ -69,7 +69,8 @@ def results_table(recordings: Iterable[Recording], figures: Iterable[str]) -> pd
     for name, runs in groups.items():
         row: dict[str, str | int] = {"seeds": len({run.experiment["seed"] for run in runs})}
         for figure in figures:
-            values = np.array([run.final[figure] for run in runs if figure in run.final])
+            values = np.array([run.final.get(figure, np.nan) for run in runs])
+            values = values[np.isfinite(values)]
             same = len(values) > 0 and np.ptp(values) == 0  # whose mean may be off by a last bit
             spread = f" ± {0 if same else values.std(ddof=1):.3g}" if len(values) > 1 else ""
             row[figure] = f"{values.mean():.4g}{spread}" if len(values) else ""

@@ -64,7 +64,8 @@ class TensorBoardLog:
         self._rows = len(steps)
         if trainer.done:
             for name, value in trainer.recorder.final.items():
-                self._writer.add_scalar(f"final/{name}", value, trainer.steps_done)
+                if math.isfinite(value):
+                    self._writer.add_scalar(f"final/{name}", value, trainer.steps_done)
         self._writer.flush()
         if trainer.done:
             self._writer.close()

@@ -39,6 +39,14 @@ def test_a_resumed_run_has_each_figure_once(digits, tmp_path):
     assert '"patience": 1' in text
 
 
+def test_a_final_figure_that_a_run_does_not_have_is_left_out(digits, tmp_path):
+    """Margins without room between them have no chance constraint."""
+    experiment = tiny(**SMALL, **{"loss.options.neg_margin": 0.0})
+    Trainer(experiment, splits=digits, callbacks=[TensorBoardLog(tmp_path)]).run(progress=False)
+    scalars = set(read(tmp_path).Tags()["scalars"])
+    assert "final/map_at_r" in scalars and not {"final/violation", "violation"} & scalars
+
+
 def test_without_the_package_the_line_that_installs_it_is_told(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
     with pytest.raises(LabError, match=r"pip install 'labkit\[tensorboard\]'"):
