@@ -91,7 +91,8 @@ def test_a_k_above_the_number_of_references_means_all_of_them():
 def test_paths_are_told_before_the_system_is_asked_for_the_file(tmp_path):
     for good in ("", ".", "no/such/file", tmp_path, str(tmp_path / "ü\n.pt"), Path("a" * 200)):
         assert check_path("path", good) == Path(good)
-    for bad, words in ((None, "a path"), (5, "a path"), (b"x", "a path"), (["x"], "a path"), ("a\0b", "null"), ("a" * 300, "255"), ("\ud800", "encode")):
+    wrong = [(bad, "a path") for bad in (None, 5, b"x", ["x"])]
+    for bad, words in (*wrong, ("a\0b", "null"), ("a" * 300, "255"), ("\ud800", "encode")):
         with pytest.raises(LabError, match=words):
             check_path("path", bad)
 

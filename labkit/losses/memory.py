@@ -11,10 +11,11 @@ from labkit.errors import LabError
 from labkit.geometry import at_least_float32
 from labkit.losses.batch import Batch
 from labkit.losses.eager import with_gradient_now
+from labkit.losses.mined import MinedLoss
 from labkit.losses.pairs import PairLoss
 from labkit.losses.proxy_base import BaseProxyLoss
-from labkit.losses.queue import EmbeddingQueue, all_pairs_but, same_sample
-from labkit.validation import check_embeddings, check_labels, check_number, describe
+from labkit.losses.queue import EmbeddingQueue, all_pairs_but, same_sample, without
+from labkit.validation import check_embeddings, check_labels, check_loss_value, check_number, check_takes, describe
 
 
 class CrossBatchMemory(nn.Module):
@@ -22,9 +23,8 @@ class CrossBatchMemory(nn.Module):
     Memory for Embedding Learning"; XBM in the CCP paper).
 
     `loss(x, y) + loss(x, y, ref_emb=memory, ref_labels=its labels)`, the second part once the memory holds anything and
-    `warmup_steps` calls have passed. Then the batch enters, without gradient, and the oldest rows make room; of a batch
-    larger than the memory the last rows stay. In eval mode the memory is read but not written. The gradient of the
-    second part is taken during the call, so that rows may be overwritten before `backward()`.
+    `warmup_steps` calls have passed. Then the batch enters, without gradient, and the oldest rows make room; of a larger batch
+    its last rows stay. In eval mode the memory is only read. The second part's gradient is taken in the call, before rows change.
 
     Parameters
     ----------
@@ -58,6 +58,8 @@ class CrossBatchMemory(nn.Module):
         super().__init__()
         if not callable(loss) or isinstance(loss, BaseProxyLoss):
             raise LabError("loss", "a pair loss, which takes references", describe(type(loss)))
+        name, call = type(loss).__name__, getattr(loss, "forward", loss)
+        check_takes(name, call, "embeddings", "labels", "indices_tuple", "ref_emb", "ref_labels")
         self.loss = loss
         self.memory = EmbeddingQueue(memory_size, embedding_size)
         self.warmup_steps = int(check_number("warmup_steps", warmup_steps, low=0, whole=True))
@@ -70,13 +72,8 @@ class CrossBatchMemory(nn.Module):
         self.steps = state["steps"]
 
     def forward(
-        self,
-        embeddings: Tensor,
-        labels: Tensor,
-        indices_tuple: tuple[Tensor, ...] | None = None,
-        ref_emb: Tensor | None = None,
-        ref_labels: Tensor | None = None,
-        sample_ids: Tensor | None = None,
+        self, embeddings: Tensor, labels: Tensor, indices_tuple: tuple[Tensor, ...] | None = None,
+        ref_emb: Tensor | None = None, ref_labels: Tensor | None = None, sample_ids: Tensor | None = None,
     ) -> Tensor:
         """The loss, a 0-d tensor.
 
@@ -100,7 +97,7 @@ class CrossBatchMemory(nn.Module):
             sample_ids = check_labels("sample_ids", sample_ids, len(x)).to(x.device)
             if bool((sample_ids < 0).any()):
                 raise LabError("sample_ids", "integers >= 0", int(sample_ids.min()))
-        total: Tensor = self.loss(embeddings, labels, indices_tuple, ref_emb, ref_labels)
+        total = check_loss_value(self.loss, self.loss(embeddings, labels, indices_tuple, ref_emb, ref_labels))
         if self.steps >= self.warmup_steps and self.memory.filled > 0:
             total = total + self._against_memory(x, labels, sample_ids)
         if self.training:
@@ -115,6 +112,9 @@ class CrossBatchMemory(nn.Module):
         loss = self.loss
         if isinstance(loss, PairLoss):  # which need not check again what was checked when it came
             return with_gradient_now(lambda x: loss.evaluate(Batch(x, labels, memory, owners, None, stale, True)), x)
-        terms = None if stale is None else all_pairs_but(stale, labels, owners)
+        terms = None
+        if stale is not None:
+            picked = loss.picked(x, labels, memory, owners) if isinstance(loss, MinedLoss) else None
+            terms = all_pairs_but(stale, labels, owners) if picked is None else without(picked, stale, len(owners))
         parameters = loss.parameters() if isinstance(loss, nn.Module) else ()
         return with_gradient_now(lambda x: loss(x, labels, terms, memory, owners), x, parameters)

@@ -51,6 +51,13 @@ class MinedLoss(nn.Module):
         """`x` (..., D) as retrieval compares it."""
         return normalize(x, self.normalize)
 
+    def picked(self, embeddings: Tensor, labels: Tensor, ref_emb: Tensor | None, ref_labels: Tensor | None) -> Any:
+        """What the miner picks, index tensors of three or four columns; None without a miner."""
+        if self.miner is None:
+            return None
+        with torch.no_grad():
+            return self.miner(embeddings, labels, ref_emb, ref_labels)
+
     def forward(
         self,
         embeddings: Tensor,
@@ -64,9 +71,8 @@ class MinedLoss(nn.Module):
         for name, part in (("loss", self.loss), ("miner", self.miner)):
             if not callable(part) and not (name == "miner" and part is None):
                 raise LabError(name, "something that can be called", describe(part))
-        if indices_tuple is None and self.miner is not None:
-            with torch.no_grad():
-                indices_tuple = self.miner(embeddings, labels, ref_emb, ref_labels)
+        if indices_tuple is None:
+            indices_tuple = self.picked(embeddings, labels, ref_emb, ref_labels)
         result = self.loss(embeddings, labels, indices_tuple, ref_emb, ref_labels)
         if not isinstance(result, Tensor) or result.ndim != 0:
             raise LabError("loss", "a loss that gives a 0-d tensor", describe(result), 'Some reducers do not: take "mean".')

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from labkit.errors import LabError
-from labkit.losses.base import BaseLoss
+from labkit.losses.base import normalized_as
 from labkit.validation import check_embeddings, describe
 
 
@@ -51,7 +51,7 @@ class MultiLevelLoss(nn.Module):
     def normalized(self, x: Tensor) -> Tensor:
         """`x` (..., levels · D), each level as its loss sees it."""
         pairs = zip(self.losses, self.split("x", x.reshape(-1, x.shape[-1]) if x.ndim else x))
-        parts = [loss.normalized(part) if isinstance(loss, BaseLoss) else part for loss, part in pairs]
+        parts = [normalized_as(loss, part) for loss, part in pairs]
         return torch.cat(parts, dim=1).view_as(x)
 
     def forward(

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from labkit.errors import LabError
 from labkit.losses.proxy_base import BaseProxyLoss, Terms
 from labkit.losses.subgraphs import Subgraph, class_losses, connect, proxies_as_samples
-from labkit.validation import check_number
+from labkit.validation import check_flag, check_number
 
 
 class ProxyGMLLoss(BaseProxyLoss):
@@ -85,9 +85,8 @@ class ProxyGMLLoss(BaseProxyLoss):
         super().check_parameters()
         check_number("ratio", self.ratio, low=0.0, high=1.0, open_low=True)
         check_number("proxy_weight", self.proxy_weight, low=0.0)
-        for name, switch in (("positive_mask", self.positive_mask), ("mask_softmax", self.mask_softmax)):
-            if not isinstance(switch, bool):
-                raise LabError(name, "True or False", repr(switch))
+        check_flag("positive_mask", self.positive_mask)
+        check_flag("mask_softmax", self.mask_softmax)
         if self.distance is not None:
             raise LabError("distance", "None: ProxyGML adds up dot products", type(self.distance).__name__)
         c, n, k = self.num_classes, self.proxies_per_class, self.k
@@ -108,9 +107,8 @@ class ProxyGMLLoss(BaseProxyLoss):
         return parts
 
     def _connect(self, x: Tensor, weight: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-        return connect(
-            x, weight, labels if self.positive_mask else None, self.k, self.proxies_per_class, self.normalize
-        )
+        owners = labels if self.positive_mask else None
+        return connect(x, weight, owners, self.k, self.proxies_per_class, self.normalize)
 
     @torch.no_grad()
     def subgraph(self, embeddings: Tensor, labels: Tensor) -> Subgraph:

@@ -89,6 +89,22 @@ def same_sample(ids: Tensor, remembered: Tensor) -> tuple[Tensor, Tensor] | None
     return rows, columns[found]
 
 
+def without(terms: tuple[Tensor, ...], stale: tuple[Tensor, Tensor], n_references: int) -> tuple[Tensor, ...]:
+    """(a, p, a, n) or (a, p, n) of a miner, short of the pairs and triplets in which a stale pair stands."""
+    flat = stale[0] * n_references + stale[1]
+
+    def fresh(anchors: Tensor, others: Tensor) -> Tensor:
+        return ~torch.isin(anchors * n_references + others, flat)
+
+    if len(terms) == 3:
+        a, p, n = terms
+        kept = fresh(a, p) & fresh(a, n)
+        return a[kept], p[kept], n[kept]
+    first, p, second, n = terms
+    positive, negative = fresh(first, p), fresh(second, n)
+    return first[positive], p[positive], second[negative], n[negative]
+
+
 def all_pairs_but(stale: tuple[Tensor, Tensor], labels: Tensor, owners: Tensor) -> tuple[Tensor, ...]:
     """(a, p, a, n) of every pair that is not stale, for a loss that knows no shorter way to leave some out."""
     same = labels.unsqueeze(1) == owners

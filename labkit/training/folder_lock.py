@@ -18,7 +18,7 @@ from labkit.files import storage_error
 NAME = ".lock"
 _UNABLE = {errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOTSUP, errno.EINVAL}  # file systems without locks
 _held: weakref.WeakValueDictionary[str, FolderLock] = weakref.WeakValueDictionary()
-_mutex = threading.Lock()
+_mutex = threading.RLock()  # a collection of garbage, and with it __del__, may come while this thread holds it
 
 
 class FolderLock:

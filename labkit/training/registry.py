@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import warnings
 from collections.abc import Callable, Mapping
@@ -13,7 +14,7 @@ from torch import Tensor, nn
 from labkit.ccp import AlternatingProjections
 from labkit.datasets import Splits, load_digits
 from labkit.errors import LabError
-from labkit.geometry import check_normalize, lipschitz_normalize
+from labkit.geometry import check_normalize
 from labkit.losses import (
     BaseLoss,
     BaseProxyLoss,
@@ -31,6 +32,7 @@ from labkit.losses import (
     SparseCentersRegularizer,
     TripletLoss,
 )
+from labkit.losses.base import normalized_as
 from labkit.models import MultiLevelHead, ResNet20V2, SmallNet, build_seeded
 from labkit.threads import give_way
 from labkit.training.photographs import build_photo_network, load_photos
@@ -149,8 +151,7 @@ def inner_loss(loss: nn.Module) -> Any:
 
 def normalization(loss: nn.Module) -> Callable[[Tensor], Tensor]:
     """How a loss normalises vectors before it compares them; the Lipschitz way where it does not say."""
-    own: Callable[[Tensor], Tensor] = getattr(inner_loss(loss), "normalized", lipschitz_normalize)
-    return own
+    return functools.partial(normalized_as, inner_loss(loss))
 
 
 def load_splits(experiment: Experiment) -> Splits:

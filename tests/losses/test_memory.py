@@ -13,6 +13,7 @@ from labkit.losses import (
     CosineContrastiveLoss,
     CrossBatchMemory,
     FunctionLoss,
+    MinedLoss,
     MultiSimilarityLoss,
     ProxyNCALoss,
     RankedListLoss,
@@ -142,6 +143,46 @@ def test_stale_copies_of_a_large_memory_seen_as_anchors(monkeypatch):
     torch.testing.assert_close(value, costs.mean())
 
 
+@pytest.mark.parametrize("columns", [3, 4])
+def test_a_miner_picks_from_the_memory_too_and_stale_copies_are_left_out(columns):
+    """With its own miner a loss must not fall back to all pairs as soon as a sample of the batch is remembered."""
+    calls = []
+
+    def miner(x, labels, references, owners):
+        others = labels if references is None else owners
+        calls.append(len(others))
+        same, different = labels[:, None] == others, labels[:, None] != others
+        if references is None:
+            same.fill_diagonal_(False)
+        a, p = same.nonzero(as_tuple=True)
+        b, n = different.nonzero(as_tuple=True)
+        keep = p % 2 == 0  # half of the positives: not what all pairs would be
+        if columns == 4:
+            return a[keep], p[keep], b, n
+        pairs = zip(a[keep].tolist(), p[keep].tolist(), strict=True)
+        triplets = [(i, j, k) for i, j in pairs for k in range(len(others)) if different[i, k]]
+        return tuple(torch.tensor(column) for column in zip(*triplets, strict=True))
+
+    inner = TripletLoss(0.2) if columns == 3 else ContrastiveLoss(0.3, 1.2)
+    memory = CrossBatchMemory(MinedLoss(inner, miner, normalize=None), WIDTH, 100)
+    (x, _), (z, _) = batches(2)
+    labels, others = torch.tensor([0, 1, 0, 1, 0, 1]), torch.tensor([1, 0, 1, 0, 1, 0])
+    memory(x, labels, sample_ids=torch.arange(6))
+    value = memory(z, others, sample_ids=torch.arange(3, 9))  # samples 3, 4, 5 stand in the memory as rows 3, 4, 5
+    assert calls == [6, 6, 6]
+    terms = miner(z, others, x, labels)
+    stale = {(0, 3), (1, 4), (2, 5)}
+    if columns == 3:
+        rows = [row for row in zip(*(t.tolist() for t in terms), strict=True) if not {row[:2], row[::2]} & stale]
+        left = tuple(torch.tensor(column) for column in zip(*rows, strict=True))
+    else:
+        both = [zip(a.tolist(), b.tolist(), strict=True) for a, b in (terms[:2], terms[2:])]
+        sides = [[pair for pair in side if pair not in stale] for side in both]
+        left = tuple(torch.tensor(column) for side in sides for column in zip(*side, strict=True))
+    assert sum(map(len, left)) < sum(map(len, terms))
+    torch.testing.assert_close(value, inner(z, others, miner(z, others, None, None)) + inner(z, others, left, x.detach(), labels))
+
+
 def test_samples_without_ids_have_no_stale_copies():
     memory, plain = CrossBatchMemory(ContrastiveLoss(0.3, 1.2), WIDTH, 100), ContrastiveLoss(0.3, 1.2)
     (x, labels), (z, others) = batches(2)
@@ -266,12 +307,20 @@ def test_bad_input_is_named_and_leaves_the_memory_alone(case):
 
 @pytest.mark.parametrize(
     ("name", "arguments"),
-    [("loss", (None, 4, 4)), ("loss", (ProxyNCALoss(3, 4), 4, 4)), ("embedding_size", (ContrastiveLoss(), 0, 4)), ("memory_size", (ContrastiveLoss(), 4, 0)),
+    [("loss", (None, 4, 4)), ("loss", (ProxyNCALoss(3, 4), 4, 4)), ("function", (lambda x, y: x.sum(), 4, 4)),
+     ("embedding_size", (ContrastiveLoss(), 0, 4)), ("memory_size", (ContrastiveLoss(), 4, 0)),
      ("memory_size", (ContrastiveLoss(), 4, 2.5)), ("warmup_steps", (ContrastiveLoss(), 4, 4, -1))],
 )  # fmt: skip
 def test_bad_sizes_are_named(name, arguments):
     with pytest.raises(LabError, match=f"^{name}: expected"):
         CrossBatchMemory(*arguments)
+
+
+def test_a_loss_that_gives_no_number_is_named():
+    memory = CrossBatchMemory(lambda embeddings, labels, indices_tuple, ref_emb, ref_labels: embeddings.sum(1), WIDTH, 10)
+    with pytest.raises(LabError, match=r"^function: expected a loss that gives a real 0-d tensor.*mean"):
+        memory(X, Y)
+    assert memory.memory.filled == 0
 
 
 @pytest.mark.parametrize("labels", [[0, 0, 0, 0], [0, 1, 2, 3]])

@@ -5,7 +5,7 @@ import torch
 from pytorch_metric_learning import losses as peer
 
 from labkit.errors import LabError
-from labkit.losses import ContrastiveLoss, MultiLevelLoss, ProxyNCALoss, RankedListLoss
+from labkit.losses import ContrastiveLoss, MinedLoss, MultiLevelLoss, ProxyNCALoss, RankedListLoss
 
 
 def make(width=6, seed=0):
@@ -30,6 +30,15 @@ def test_it_is_the_sum_over_the_levels():
             torch.testing.assert_close(value, expected)
             inputs = (x, r) if references else (x,)
             torch.testing.assert_close(torch.autograd.grad(value, inputs), torch.autograd.grad(expected, inputs))
+
+
+def test_each_level_is_normalised_as_its_loss_does_whoever_wrote_it():
+    x = make()[0].detach()
+    parts = [ContrastiveLoss(), peer.TripletMarginLoss(0.2), MinedLoss(ContrastiveLoss(), normalize=None)]
+    low, middle, high = x.chunk(3, dim=1)
+    lengths = low.norm(dim=1, keepdim=True).clamp(min=1)
+    expected = torch.cat((low / lengths, torch.nn.functional.normalize(middle), high), dim=1)
+    torch.testing.assert_close(MultiLevelLoss(parts).normalized(x), expected)
 
 
 def test_proxies_of_its_losses_are_its_parameters():

@@ -221,8 +221,10 @@ def test_one_sample_and_one_class(count):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"ratio": 0.0}, r"ratio: .*\(0, 1\]"), ({"ratio": 1.1}, r"ratio: .*\(0, 1\]"), ({"ratio": "all"}, "ratio: expected a number"),
-        ({"ratio": 0.2}, r"ratio: expected above 1 / num_classes = 0.2.*3 of 15 proxies, where each class has 3. ratio=0.6 would do"),
+        ({"ratio": 0.0}, r"ratio: .*\(0, 1\]"),
+        ({"ratio": 1.1}, r"ratio: .*\(0, 1\]"),
+        ({"ratio": "all"}, "ratio: expected a number"),
+        ({"ratio": 0.2}, r"ratio: expected above 1 / num_classes = 0.2.*3 of 15 proxies.* has 3. ratio=0.6 would do"),
         ({"proxy_weight": -0.1}, "proxy_weight"), ({"positive_mask": 1}, "positive_mask: expected True or False"),
         ({"mask_softmax": "yes"}, "mask_softmax: expected True or False"),
         ({"distance": lambda x, w: x @ w.T}, "distance: expected None"), ({"normalize": "l1"}, "normalize"),

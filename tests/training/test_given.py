@@ -7,6 +7,7 @@ import threading
 
 import pytest
 import torch
+from pytorch_metric_learning import losses
 from torch import nn
 
 from labkit.errors import LabError
@@ -261,3 +262,10 @@ def test_a_live_loss_that_turns_nan_names_the_setting_that_was_moved_last(digits
     session.run_pending()
     with pytest.raises(LabError, match=r"^loss \(Odd\): expected a finite number; got nan, at step 5\..*Moved last: learning rate .* at step 3"):
         session.join()
+
+
+@pytest.mark.parametrize("method", ["pairs", "proxy"])
+def test_samples_are_judged_in_the_space_in_which_the_loss_compares_them(method):
+    """pytorch-metric-learning's distances normalise onto the sphere unless told otherwise, with proxies and without."""
+    trainer = Trainer(tiny(method=method), loss=losses.TripletMarginLoss(0.2))
+    torch.testing.assert_close(trainer.normalized(torch.tensor([[0.3, 0.4]])), torch.tensor([[0.6, 0.8]]))

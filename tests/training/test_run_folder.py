@@ -4,6 +4,7 @@ import csv
 import os
 import subprocess
 import sys
+import threading
 from types import SimpleNamespace
 
 import numpy as np
@@ -160,6 +161,20 @@ def test_in_one_process_the_newer_trainer_takes_the_folder_over(digits, tmp_path
     second.run(progress=False)
     assert rows(tmp_path)[-1]["step"] == "4"
     FolderLock(tmp_path).release()  # a run that is over has let go
+
+
+def test_a_lock_that_is_collected_while_another_is_taken_does_not_wait_for_itself(tmp_path, monkeypatch):
+    forgotten, original = [FolderLock(tmp_path / "a")], FolderLock._open
+
+    def opening(lock):
+        forgotten.clear()  # as the collector may at any moment
+        return original(lock)
+
+    monkeypatch.setattr(FolderLock, "_open", opening)
+    taking = threading.Thread(target=FolderLock, args=(tmp_path / "b",), daemon=True)
+    taking.start()
+    taking.join(20)
+    assert not taking.is_alive()
 
 
 def test_halves_left_by_a_killed_process_are_removed(digits, tmp_path):
