@@ -103,7 +103,7 @@ def one_core_left() -> Iterator[None]:
         if _sparing == 0:
             _allowed = torch.get_num_threads()
         _sparing += 1
-        torch.set_num_threads(max(1, min(_allowed, _cores() - 1)))
+        torch.set_num_threads(max(1, min(_allowed, cores() - 1)))
     try:
         yield
     finally:
@@ -125,6 +125,6 @@ def threads_kept() -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-def _cores() -> int:
+def cores() -> int:
     """Cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -30,7 +30,9 @@ SETTINGS = {
 }
 SEEDS = (0, 1, 2)
 # Problems that end soon, so that several fit into a short run: λ acts from the second one on.
-EXPERIMENT = live_experiment("ccp", name="lambda-by-k", steps=800, sample_size=200, evaluate_every=10, **{"projections.patience": 2})
+EXPERIMENT = live_experiment(
+    "ccp", name="lambda-by-k", steps=800, sample_size=200, evaluate_every=10, **{"projections.patience": 2}
+)
 
 
 def say(cell: Cell) -> None:

@@ -1,7 +1,8 @@
 """Execute the notebooks in place and store their figures as PNG with alt text: `python notebooks/publish.py [NAME …]`.
 
-`python notebooks/publish.py pictures` draws README's pictures from the recordings instead. A reader without a kernel then sees pictures, and no notebook carries plotly's JSON. Needs the extra `images` and a
-Chromium (or Chrome) that Kaleido finds; nothing in the tests does.
+`python notebooks/publish.py pictures` draws README's pictures from the recordings instead. A reader without a kernel then
+sees pictures, and no notebook carries plotly's JSON. Needs the extra `images` and a Chromium (or Chrome) that Kaleido
+finds; nothing in the tests does.
 """
 
 from __future__ import annotations

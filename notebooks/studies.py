@@ -229,7 +229,8 @@ def layout(proxies: Tensor, samples: Tensor, labels: Tensor) -> dict[str, float]
     """
     towards = torch.nn.functional.normalize(proxies[None] - samples[:, None, None], dim=-1)  # (n, C, K, D)
     own = torch.nn.functional.one_hot(labels.long(), len(proxies)).bool()
-    mine, others = towards[own].mean(1), torch.stack([one[~is_own].mean((0, 1)) for one, is_own in zip(towards, own, strict=True)])
+    mine = towards[own].mean(1)
+    others = torch.stack([one[~is_own].mean((0, 1)) for one, is_own in zip(towards, own, strict=True)])
     figures = {
         "spread": torch.stack([torch.pdist(one).mean() for one in proxies]).mean(),
         "between": torch.pdist(proxies.mean(1)).mean(),

@@ -5,9 +5,9 @@ from labkit.datasets.embeddings import read_embeddings
 from labkit.datasets.example import example_folder
 from labkit.datasets.features import frozen_features
 from labkit.datasets.fetching import fetch
-from labkit.datasets.images import ImageSet, Splits, stratified_split
+from labkit.datasets.images import ImageSet, Splits, spread_sample, stratified_split
 from labkit.datasets.photos import PhotoSet
-from labkit.datasets.protocols import DataWarning, PhotoSplits, load_images, spread_sample
+from labkit.datasets.protocols import DataWarning, PhotoSplits, load_images
 from labkit.datasets.readers import read_catalogue
 from labkit.datasets.registry import registry
 from labkit.datasets.roots import data_root

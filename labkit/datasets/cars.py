@@ -40,7 +40,8 @@ def read_cars(root: Path) -> Catalogue:
         meta = folder / "devkit/cars_meta.mat"
         names = _names(_mat(meta)) if meta.is_file() else []
     labels = np.array([label for _, label in rows], dtype=np.int64)
-    class_names = {i: names[i - 1] if i <= len(names) else f"class {i}" for i in sorted({*labels.tolist(), *range(1, len(names) + 1)})}
+    ids = sorted({*labels.tolist(), *range(1, len(names) + 1)})
+    class_names = {i: names[i - 1] if i <= len(names) else f"class {i}" for i in ids}
     parts = np.where(labels <= HALF, "train", "test")
     files = tuple(name for name, _ in rows)
     return Catalogue("cars", folder, files, labels, class_names, parts, numbering=HALF, published=entry.splits)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 from pathlib import Path
 
 import numpy as np
@@ -11,8 +10,8 @@ import numpy as np
 from labkit.datasets.digits import embedded_source, load_digits
 from labkit.datasets.readers import read_catalogue
 from labkit.errors import LabError
-from labkit.files import write_atomically
-from labkit.validation import check_number
+from labkit.files import storage_error, write_atomically
+from labkit.validation import check_number, check_path
 
 
 def example_folder(where: str | os.PathLike[str], classes: int = 10, each: int = 25) -> str:
@@ -30,9 +29,9 @@ def example_folder(where: str | os.PathLike[str], classes: int = 10, each: int =
 
     Raises
     ------
-    LabError : `where` holds something already.
+    LabError : `where` is no path or holds something already; a picture that cannot be read or written.
     """
-    folder, most = Path(where), int(check_number("each", each, low=1, whole=True))
+    folder, most = check_path("where", where), int(check_number("each", each, low=1, whole=True))
     wanted = int(check_number("classes", classes, low=1, whole=True))
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise LabError("where", "a folder that is not there yet, or an empty one", str(where))
@@ -43,10 +42,17 @@ def example_folder(where: str | os.PathLike[str], classes: int = 10, each: int =
     chosen = sorted(birds.class_names)[:wanted]
     for label in chosen:
         for i in np.flatnonzero(birds.labels == label)[:most]:
-            target = folder / birds.class_names[label].replace("/", "-") / birds.path(int(i)).name
-            target.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(birds.path(int(i)), target)
+            picture = birds.path(int(i))
+            _copy(picture, folder / birds.class_names[label].replace("/", "-") / picture.name)
     return f"Pictures: copies of {most} photographs of each of {len(chosen)} bird species of CUB-200-2011 at most."
+
+
+def _copy(source: Path, target: Path) -> None:
+    try:
+        data = source.read_bytes()
+    except OSError as error:
+        raise storage_error(source, error) from error
+    write_atomically(target, lambda file: file.write(data))
 
 
 def _digits(folder: Path, classes: int, each: int) -> str:
@@ -59,4 +65,5 @@ def _digits(folder: Path, classes: int, each: int) -> str:
             picture = Image.fromarray(digits.train.images[row, 0].numpy())
             target = folder / f"digit {label}" / f"{number:03}.png"
             write_atomically(target, lambda file: picture.save(file, format="PNG"))  # noqa: B023
-    return f"Pictures: {each} handwritten digits of each of {classes} classes ({digits.name}), as PNG files: a stand-in for your own."
+    made = f"{each} handwritten digits of each of {classes} classes ({digits.name})"
+    return f"Pictures: {made}, as PNG files: a stand-in for your own."

@@ -64,7 +64,8 @@ def frozen_features(
                 raise LabError("network", f"features ({min(chunk, n - start)}, F)", describe(features))
             values = features.float().cpu().numpy()
             if not np.isfinite(values).all():
-                raise LabError("network", "finite features", f"NaN or infinity among pictures {start} to {start + len(values) - 1}")
+                got = f"NaN or infinity among pictures {start} to {start + len(values) - 1}"
+                raise LabError("network", "finite features", got)
             if start == 0:
                 header = {"descr": "<f4", "fortran_order": False, "shape": (n, values.shape[1])}
                 np.lib.format.write_array_header_1_0(file, header)

@@ -10,6 +10,8 @@ from torch import Tensor
 from labkit.errors import LabError
 from labkit.validation import check_labels, check_number, describe
 
+PER_CLASS = 8  # samples that a spread sample leaves for each of its classes
+
 
 @dataclass(frozen=True, eq=False)
 class ImageSet:
@@ -146,3 +148,22 @@ def stratified_split(labels: Tensor, size: int) -> tuple[Tensor, Tensor]:
         steps = (2 * torch.arange(take) + 1) * len(members) // (2 * max(take, 1))
         aside[members[steps]] = True
     return torch.nonzero(~aside).squeeze(1), torch.nonzero(aside).squeeze(1)
+
+
+def spread_sample(labels: Tensor, size: int) -> Tensor:
+    """At most `size` samples, by no random number: from as many classes, at even distances, as leave 8 for each, and from
+    these by their shares. Classes of one sample, in which nothing can be retrieved, are rare in it however many there are.
+
+    Parameters
+    ----------
+    labels : (n,). size : at least 16.
+
+    Returns
+    -------
+    int64 (m,), m <= size : indices, ascending.
+    """
+    classes = torch.tensor(sorted(set(labels.tolist())))
+    wanted = min(len(classes), max(2, size // PER_CLASS))
+    chosen = classes[torch.arange(wanted) * len(classes) // wanted]
+    rows = torch.nonzero(torch.isin(labels, chosen)).squeeze(1)
+    return rows if len(rows) <= size else rows[stratified_split(labels[rows], size)[1]]

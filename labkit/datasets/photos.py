@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 
@@ -16,6 +15,7 @@ from labkit.datasets.images import ImageSet
 from labkit.datasets.store import PictureStore
 from labkit.datasets.views import Views
 from labkit.errors import LabError
+from labkit.threads import cores
 from labkit.validation import check_labels, check_number, describe
 
 MOST_WORKERS = 16
@@ -47,7 +47,7 @@ class PhotoSet:
             raise LabError("rows", "at least one picture", "none")
         self.store, self.rows, self.view_settings = store, rows, views
         self.labels = check_labels("labels", labels, len(rows), of="the pictures")
-        self.workers = min(MOST_WORKERS, _cores()) if workers is None else int(check_number("workers", workers, low=1, whole=True))
+        self.workers = min(MOST_WORKERS, cores()) if workers is None else int(check_number("workers", workers, low=1, whole=True))
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -161,8 +161,3 @@ class LazyImages:
 def _threads(workers: int) -> ThreadPoolExecutor:
     """One crew for all sets: a set and its subsets are not read at the same time."""
     return ThreadPoolExecutor(workers, thread_name_prefix="pictures")
-
-
-def _cores() -> int:
-    """Cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -15,18 +15,18 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from labkit.datasets.catalogue import Catalogue, some
-from labkit.datasets.images import Splits, stratified_split
+from labkit.datasets.images import Splits, spread_sample
 from labkit.datasets.photos import PhotoSet
 from labkit.datasets.readers import read_catalogue
 from labkit.datasets.store import PictureStore
 from labkit.datasets.views import Views
 from labkit.errors import LabError
+from labkit.threads import cores
 from labkit.validation import check_choice, check_number
 
 UNUSABLE = ("refuse", "skip")
 NOT_COLOUR = ("convert", "skip", "refuse")
 SEEN = 2000
-PER_CLASS = 8
 
 
 class DataWarning(UserWarning):
@@ -38,8 +38,9 @@ class PhotoSplits(Splits):
     """Splits of photographs on disk; `train`, `held_out` and `test` are `PhotoSet`s.
 
     No protocol has test pictures of the classes trained on; `seen` is a fixed sample of the training pictures instead, so
-    that both sides of the divide can be looked at. Under the conventional protocol `held_out` is that sample, too. `gallery` is what the queries in `test` are looked up in, where the data set has one (In-shop); None: each test
-    picture is looked up among the others.
+    that both sides of the divide can be looked at. Under the conventional protocol `held_out` is that sample, too.
+    `gallery` is what the queries in `test` are looked up in, where the data set has one (In-shop); None: each test picture
+    is looked up among the others.
     """
 
     gallery: PhotoSet | None = None
@@ -76,8 +77,7 @@ def load_images(
 
     "mlrc" (Musgrave et al., "A Metric Learning Reality Check"; the CCP paper's): the training half of the classes is cut
     into `folds` contiguous parts; part `fold` validates, the others are trained on. "conventional": the whole training
-    half is trained on and nothing validates; `held_out` is a fixed sample of the training pictures themselves, which shows how
-    far training is.
+    half is trained on and nothing validates; `held_out` is a fixed sample of what is trained on, which shows the progress.
 
     Every picture is decoded once and kept on disk (`PictureStore`); the first call takes the time for that.
 
@@ -114,7 +114,8 @@ def load_images(
     views = views or Views()
     catalogue = read_catalogue(source, root)
     store = PictureStore(
-        catalogue, views.resized, views.square, keep_pixels=keep_pixels, folder=cache, workers=workers or os.cpu_count() or 1, progress=progress
+        catalogue, views.resized, views.square,
+        keep_pixels=keep_pixels, folder=cache, workers=workers or cores(), progress=progress,
     )  # fmt: skip
     usable = choose_usable(catalogue, store, unusable, not_colour)
     for remark in [*catalogue.remarks(), *duplicate_remarks(catalogue, store)]:
@@ -162,25 +163,6 @@ def cut_classes(
             labels = torch.tensor([rank[int(i)] for i in catalogue.labels[rows]])
             parts[name] = torch.from_numpy(rows), labels
     return order, parts
-
-
-def spread_sample(labels: Tensor, size: int) -> Tensor:
-    """At most `size` samples, by no random number: from as many classes, at even distances, as leave 8 for each, and from
-    these by their shares. Classes of one sample, in which nothing can be retrieved, are rare in it however many there are.
-
-    Parameters
-    ----------
-    labels : (n,). size : at least 16.
-
-    Returns
-    -------
-    int64 (m,), m <= size : indices, ascending.
-    """
-    classes = torch.tensor(sorted(set(labels.tolist())))
-    wanted = min(len(classes), max(2, size // PER_CLASS))
-    chosen = classes[torch.arange(wanted) * len(classes) // wanted]
-    rows = torch.nonzero(torch.isin(labels, chosen)).squeeze(1)
-    return rows if len(rows) <= size else rows[stratified_split(labels[rows], size)[1]]
 
 
 _WORDS = {"train": "to train", "held_out": "to validate", "test": "to test", "gallery": "in the gallery"}

@@ -25,21 +25,11 @@ def data_root() -> Path:
     ------
     LabError : LABKIT_DATA names something that is not a folder, or begins with ~ and a user that is not there.
     """
-    named = os.environ.get(VARIABLE, "").strip()
-    if named:
-        try:
-            root = Path(named).expanduser().absolute()
-        except RuntimeError as error:  # no such user, or one without a home
-            raise LabError(VARIABLE, "a folder", repr(named), "There is no such home folder; write it out.") from error
-        if root.exists() and not root.is_dir():
-            raise LabError(VARIABLE, "a folder", f"{root}, which is a file")
-        return root
+    named = _named_folder(VARIABLE)
+    if named is not None:
+        return named
     source = checkout()
-    if source is not None:
-        return source / "data"
-    import pooch
-
-    return Path(pooch.os_cache("labkit")).absolute()
+    return source / "data" if source is not None else _user_cache()
 
 
 def cache_root() -> Path:
@@ -49,14 +39,26 @@ def cache_root() -> Path:
 
     Raises
     ------
-    LabError : LABKIT_CACHE names something that is not a folder.
+    LabError : LABKIT_CACHE names something that is not a folder, or begins with ~ and a user that is not there.
     """
-    named = os.environ.get(CACHE_VARIABLE, "").strip()
-    if named:
-        root = Path(os.path.expanduser(named)).absolute()
-        if root.exists() and not root.is_dir():
-            raise LabError(CACHE_VARIABLE, "a folder", f"{root}, which is a file")
-        return root
+    return _named_folder(CACHE_VARIABLE) or _user_cache()
+
+
+def _named_folder(variable: str) -> Path | None:
+    """The folder that an environment variable names, absolute; None where it is not set."""
+    named = os.environ.get(variable, "").strip()
+    if not named:
+        return None
+    try:
+        root = Path(named).expanduser().absolute()
+    except RuntimeError as error:  # no such user, or one without a home
+        raise LabError(variable, "a folder", repr(named), "There is no such home folder; write it out.") from error
+    if root.exists() and not root.is_dir():
+        raise LabError(variable, "a folder", f"{root}, which is a file")
+    return root
+
+
+def _user_cache() -> Path:
     import pooch
 
     return Path(pooch.os_cache("labkit")).absolute()

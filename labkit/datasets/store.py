@@ -115,7 +115,8 @@ class PictureStore:
         free = shutil.disk_usage(place).free
         if need > free:
             hint = "Set LABKIT_CACHE to a folder on another disk, or photos.keep_pixels=false to decode every time."
-            raise LabError(str(self.folder), f"room for about {need / 1e9:,.1f} GB of decoded pictures", f"{free / 1e9:,.1f} GB", hint)
+            wanted = f"room for about {need / 1e9:,.1f} GB of decoded pictures"
+            raise LabError(str(self.folder), wanted, f"{free / 1e9:,.1f} GB", hint)
 
     def picture(self, index: int) -> Tensor:
         """uint8 (3, h, w), of memory that is shared with the file: to be read only.
@@ -149,7 +150,8 @@ class PictureStore:
         facts = io.BytesIO()
         np.savez_compressed(
             facts, sizes=np.array(sizes, dtype=np.int64), offsets=np.array(offsets, dtype=np.int64),
-            problems=np.array(problems, dtype=np.str_), kinds=np.array(kinds, dtype=np.str_), digests=np.array(digests, dtype=np.str_),
+            problems=np.array(problems, dtype=np.str_), kinds=np.array(kinds, dtype=np.str_),
+            digests=np.array(digests, dtype=np.str_),
         )  # fmt: skip
         file.write(facts.getvalue())
         file.write(_END.pack(len(facts.getvalue()), _MARK))

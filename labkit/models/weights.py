@@ -82,7 +82,8 @@ def load_state(trunk: Trunk, state: Mapping[str, Tensor], source: str, by_positi
         state = {name.removeprefix("module."): value for name, value in state.items()}
         if not set(state) & set(own):  # pytorchcv calls the trunk "features"
             state = {name.removeprefix("features."): value for name, value in state.items()}
-        state = {n: v for n, v in state.items() if n in own or not n.startswith(tuple(f"{c}." for c in trunk.classifier) or ("\0",))}
+        of_classifier = tuple(f"{name}." for name in trunk.classifier)
+        state = {name: value for name, value in state.items() if name in own or not name.startswith(of_classifier)}
     _check_fit(own, state, source)
     trunk.module.load_state_dict(dict(state))
 

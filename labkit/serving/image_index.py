@@ -32,7 +32,8 @@ class ImageIndex:
 
     Parameters
     ----------
-    embeddings : floats (n, D), none beyond 1e15 in magnitude. paths : n names of pictures. classes : n names of their classes, "" where there is none.
+    embeddings : floats (n, D), none beyond 1e15 in magnitude.
+    paths : n names of pictures. classes : n names of their classes, "" where there is none.
     normalize : "lipschitz", "l2" or "none": done to the embeddings here, and to what is searched for; twice makes no
         difference. levels : equal parts of an embedding that are normalised each by itself.
     model : digest of the weights that made them (`ModelCard.weights`); "" where they are not known.
@@ -107,7 +108,8 @@ class ImageIndex:
         embeddings, kept = embed_pictures(model, [top / name for name in names], unusable=unusable, progress=progress)
         names = [names[i] for i in kept]
         return cls(
-            embeddings, names, _classes(names), normalize=card.normalize, levels=card.levels, model=card.weights, folder=top.absolute()
+            embeddings, names, _classes(names),
+            normalize=card.normalize, levels=card.levels, model=card.weights, folder=top.absolute(),
         )  # fmt: skip
 
     def search(self, query: Files | Tensor | NDArray[Any], k: int = 10, model: Embeds | None = None) -> pd.DataFrame:

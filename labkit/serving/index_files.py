@@ -143,7 +143,8 @@ def read_index(path: str | os.PathLike[str]) -> tuple[NDArray[np.float32], Kept]
         kept = Kept(**{field.name: facts[field.name] for field in dataclasses.fields(Kept)})
         counts = {len(vectors), facts["count"], len(kept.paths), len(kept.classes)}
         if len(counts) > 1 or vectors.shape[1] != facts["width"] or vectors.shape[1] % kept.levels:
-            said = f"{facts['count']!r} of width {facts['width']!r}, {len(kept.paths)} paths, {len(kept.classes)} classes, {kept.levels} levels"
+            named = f"{len(kept.paths)} paths, {len(kept.classes)} classes, {kept.levels} levels"
+            said = f"{facts['count']!r} of width {facts['width']!r}, {named}"
             wanted = f"a path and a class for each of {len(vectors)} vectors of width {vectors.shape[1]}, in equal levels"
             raise LabError(str(path), wanted, said, _AGAIN)
     except LabError as error:

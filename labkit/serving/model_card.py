@@ -16,7 +16,10 @@ from labkit.geometry import NORMALIZATIONS
 from labkit.validation import check_choice, check_flag, check_number, check_word, describe
 
 FORMAT = 1
-INPUT = "pictures: float32 (n, channels, size, size), bytes divided by 255; resized so that the shorter side is `side`, then the centre"
+INPUT = (
+    "pictures: float32 (n, channels, size, size), bytes divided by 255; "
+    "resized so that the shorter side is `side`, then the centre"
+)
 OUTPUT = "embeddings: float32 (n, embedding_size), normalised as `normalize` says; compare them by Euclidean distance"
 
 

@@ -71,7 +71,13 @@ def make_sop(root):
 def make_in_shop(root, inner="Img/img"):
     folder = root / "In-shop Clothes Retrieval Benchmark"
     rows = []
-    for item, parts in ((2, ["train"] * 3), (3, ["train"] * 3), (7, ["query", "query", "gallery"]), (9, ["query", "query", "gallery", "gallery"])):
+    items = {
+        2: ["train"] * 3,
+        3: ["train"] * 3,
+        7: ["query", "query", "gallery"],
+        9: ["query", "query", "gallery", "gallery"],
+    }
+    for item, parts in items.items():
         for number, part in enumerate(parts):
             name = f"WOMEN/Dresses/id_{item:08}/{number:02}_1_front.jpg"
             picture(folder / inner / name, seed=item * 10 + number)

@@ -22,3 +22,9 @@ def test_a_file_is_no_folder(tmp_path, monkeypatch):
     monkeypatch.setenv("LABKIT_CACHE", str(tmp_path / "file"))
     with pytest.raises(LabError, match="LABKIT_CACHE"):
         cache_root()
+
+
+def test_a_home_folder_that_is_not_there(monkeypatch):
+    monkeypatch.setenv("LABKIT_CACHE", "~nosuchuser/x")
+    with pytest.raises(LabError, match="LABKIT_CACHE: expected a folder; got '~nosuchuser/x'"):
+        cache_root()

@@ -100,7 +100,9 @@ def test_in_shop_has_queries_and_a_gallery(tmp_path, inner):
     assert shop.counts()["gallery"] == 3 and "4 of 14,218 query pictures" in shop.shortfall()
 
 
-@pytest.mark.parametrize(("name", "words"), [("cub", "data get cub"), ("cars", "cars_train.tgz"), ("sop", "FTP"), ("in-shop", "password")])
+@pytest.mark.parametrize(
+    ("name", "words"), [("cub", "data get cub"), ("cars", "cars_train.tgz"), ("sop", "FTP"), ("in-shop", "password")]
+)
 def test_a_set_that_is_not_there_says_how_to_get_it(tmp_path, name, words):
     with pytest.raises(LabError, match=words) as caught:
         read_catalogue(name, tmp_path)

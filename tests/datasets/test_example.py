@@ -1,5 +1,8 @@
 """The folder to begin with: digits as pictures, or birds where they are."""
 
+import errno
+import os
+
 import pytest
 
 from labkit.datasets import example_folder, read_catalogue
@@ -23,3 +26,38 @@ def test_birds_where_they_are(tmp_path, monkeypatch):
     assert "2 bird species" in example_folder(tmp_path / "pictures", classes=2, each=3)
     catalogue = read_catalogue(tmp_path / "pictures")
     assert len(catalogue) == 6 and sorted(catalogue.class_names.values()) == ["Bird 1", "Bird 5"]
+    for name in catalogue.files:
+        copied = tmp_path / "pictures" / name
+        original = next((tmp_path / "CUB_200_2011" / "images").glob(f"*/{copied.name}"))
+        assert copied.read_bytes() == original.read_bytes()
+
+
+def test_a_bird_that_cannot_be_read_is_named(tmp_path, monkeypatch):
+    """It is listed and is a folder, which no user may read as a file."""
+    monkeypatch.setenv("LABKIT_DATA", str(tmp_path))
+    folder = make_cub(tmp_path, ids=(1, 150), each=2)
+    listed = folder / "images.txt"
+    odd = sorted(p for p in (folder / "images").rglob("*.jpg") if "001." in p.parent.name)[0]
+    listed.write_text(f"1 {odd.parent.name}/{odd.name}\n")
+    odd.unlink()
+    odd.mkdir()
+    with pytest.raises(LabError, match=odd.name):
+        example_folder(tmp_path / "pictures", classes=1, each=3)
+
+
+def test_a_copy_that_fails_leaves_no_part_of_a_picture(tmp_path, monkeypatch):
+    monkeypatch.setenv("LABKIT_DATA", str(tmp_path))
+    make_cub(tmp_path, ids=(1, 150), each=2)
+
+    def full(descriptor):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("os.fsync", full)
+    with pytest.raises(LabError, match="room to write it"):
+        example_folder(tmp_path / "pictures", classes=1, each=1)
+    assert [p for p in (tmp_path / "pictures").rglob("*") if p.is_file()] == []
+
+
+def test_what_is_no_path():
+    with pytest.raises(LabError, match="where: expected a path"):
+        example_folder(None)

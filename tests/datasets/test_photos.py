@@ -9,9 +9,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from labkit.datasets import ImageSet
+from labkit.datasets import ImageSet, spread_sample
 from labkit.datasets.photos import PhotoSet
-from labkit.datasets.protocols import DataWarning, fold_of_classes, load_images, spread_sample
+from labkit.datasets.protocols import DataWarning, fold_of_classes, load_images
 from labkit.datasets.views import Views
 from labkit.errors import LabError
 from tests.datasets.pictures import make_cub, make_folder, make_in_shop, picture
@@ -110,7 +110,8 @@ def test_mlrc_folds(load, tmp_path, fold):
         assert len(part) == 4 * len(ids)
         files = [part.store.catalogue.files[int(row)] for row in part.rows]
         assert [f"Bird {int(f.split('/')[1][:3])}" for f in files] == [splits.class_names[label] for label in part.labels]
-    assert torch.equal(splits.seen.rows, splits.train.rows) and splits.train_classes == len(trained) and f"fold {fold} of 4" in splits.description
+    assert torch.equal(splits.seen.rows, splits.train.rows) and splits.train_classes == len(trained)
+    assert f"fold {fold} of 4" in splits.description
 
 
 def test_three_splits_that_train_on_two(load, folder):
@@ -147,7 +148,8 @@ def test_in_shop_tests_queries_against_a_gallery(load, tmp_path):
     make_in_shop(tmp_path)
     with pytest.warns(DataWarning):
         splits = load("in-shop", root=tmp_path, protocol="conventional")
-    assert splits.train_classes == 2 and splits.test.labels.tolist() == [2, 2, 3, 3] and splits.gallery.labels.tolist() == [2, 3, 3]
+    assert splits.train_classes == 2 and splits.test.labels.tolist() == [2, 2, 3, 3]
+    assert splits.gallery.labels.tolist() == [2, 3, 3]
 
 
 # ---------------------------------------------------------------- what is wrong
@@ -200,9 +202,20 @@ def test_classes_with_one_picture_or_none(load, folder):
 
 @pytest.mark.parametrize(
     ("options", "words"),
-    [({"protocol": "mlcr"}, "mlrc"), ({"fold": 4}, "fold"), ({"folds": 1}, "folds"), ({"folds": 6, "fold": 0}, "at most the 5 training classes that there are; got 6. Set photos.folds; .* 6 folds need 12 classes"),
-     ({"train_folds": 4}, "train_folds"), ({"unusable": "ignore"}, "unusable"), ({"not_colour": "grey"}, "not_colour"), ({"workers": 0}, "workers")],
-)  # fmt: skip
+    [
+        ({"protocol": "mlcr"}, "mlrc"),
+        ({"fold": 4}, "fold"),
+        ({"folds": 1}, "folds"),
+        (
+            {"folds": 6, "fold": 0},
+            "at most the 5 training classes that there are; got 6. Set photos.folds; .* 6 folds need 12 classes",
+        ),
+        ({"train_folds": 4}, "train_folds"),
+        ({"unusable": "ignore"}, "unusable"),
+        ({"not_colour": "grey"}, "not_colour"),
+        ({"workers": 0}, "workers"),
+    ],
+)
 def test_options_that_will_not_do(load, folder, options, words):
     with pytest.raises(LabError, match=words):
         load(folder, **options)

@@ -26,7 +26,7 @@ class_sizes = st.lists(st.integers(1, 9), min_size=1, max_size=12)
 @settings(max_examples=60, deadline=None)
 @given(sizes=class_sizes, data=st.data())
 def test_rounds_and_decks(sizes, data):
-    """Cut what was dealt into rounds: each holds every class once; and each class's samples into passes: each holds every sample once."""
+    """Cut what was dealt into rounds: each holds every class once; a class's samples into passes: each holds all of them once."""
     labels = torch.repeat_interleave(torch.tensor([7 * c - 20 for c in range(len(sizes))]), torch.tensor(sizes))
     labels = labels[torch.randperm(len(labels), generator=seeded(1))]
     p, m = data.draw(st.integers(1, len(sizes))), data.draw(st.integers(1, 6))

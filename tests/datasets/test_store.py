@@ -98,7 +98,10 @@ def test_an_interrupted_build_goes_on(catalogue, tmp_path, monkeypatch, decoded)
     assert sorted(decoded) == sorted(catalogue.files[10:])
 
 
-@pytest.mark.parametrize("damage", [lambda b: b[:-3], lambda b: b"", lambda b: b[: len(b) // 2], lambda b: b[:-60] + bytes(44) + b[-16:]])
+@pytest.mark.parametrize(
+    "damage",
+    [lambda b: b[:-3], lambda b: b"", lambda b: b[: len(b) // 2], lambda b: b[:-60] + bytes(44) + b[-16:]],
+)
 def test_a_damaged_file_is_built_again(catalogue, tmp_path, decoded, damage):
     PictureStore(catalogue, 24, folder=tmp_path / "cache")
     decoded.clear()

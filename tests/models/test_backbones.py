@@ -60,7 +60,10 @@ def test_frozen_batch_norms_see_each_picture_alone():
     torch.testing.assert_close(net(images)[:1], net(images[:1]))
 
 
-@pytest.mark.parametrize(("name", "channels"), [("efficientnet-lite0", 1280), ("bn-inception", 1024), ("timm:mobilenetv3_small_050", 1024)])
+@pytest.mark.parametrize(
+    ("name", "channels"),
+    [("efficientnet-lite0", 1280), ("bn-inception", 1024), ("timm:mobilenetv3_small_050", 1024)],
+)
 def test_networks_give_embeddings_for_several_sizes(name, channels):
     net = build_photo_net(name, 8, generator()).eval()
     assert isinstance(net, PhotoNet) and net.backbone.channels == channels
@@ -81,7 +84,8 @@ def test_the_levels_of_ranked_list_loss():
     assert isinstance(net, MultiLevelHead) and net.embedding_size == 12
     shapes = {}
     for name in net.taps:
-        net.backbone.get_submodule(name).register_forward_hook(lambda m, i, o, name=name: shapes.update({name: tuple(o.shape[1:])}))
+        layer = net.backbone.get_submodule(name)
+        layer.register_forward_hook(lambda m, i, o, name=name: shapes.update({name: tuple(o.shape[1:])}))
     embeddings = net(pictures(2, 96))
     assert list(shapes.values()) == [(576, 6, 6), (1056, 3, 3), (1024, 3, 3)]
     torch.testing.assert_close(embeddings.view(2, 3, 4).norm(dim=2), torch.ones(2, 3))
@@ -119,17 +123,27 @@ def test_a_transformer_pools_by_itself_and_takes_its_own_size_only():
 
 @pytest.mark.parametrize(
     ("change", "words"),
-    [({"name": "resnet"}, "Did you mean 'resnet50'"), ({"name": "timm:resnt50"}, "Did you mean 'resnet50'"), ({"pooling": "max"}, "pooling"),
-     ({"freeze_batch_norm": 1}, "freeze_batch_norm"), ({"weights": "package", "name": "bn-inception"}, "efficientnet-lite0"),
-     ({"weights": "nowhere.pth"}, "not there"), ({"embedding_size": 0}, "embedding_size"), ({"levels": ("high",)}, "bn-inception"), ({"levels": ("top",), "name": "bn-inception"}, "network.levels")],
-)  # fmt: skip
+    [
+        ({"name": "resnet"}, "Did you mean 'resnet50'"),
+        ({"name": "timm:resnt50"}, "Did you mean 'resnet50'"),
+        ({"pooling": "max"}, "pooling"),
+        ({"freeze_batch_norm": 1}, "freeze_batch_norm"),
+        ({"weights": "package", "name": "bn-inception"}, "efficientnet-lite0"),
+        ({"weights": "nowhere.pth"}, "not there"),
+        ({"embedding_size": 0}, "embedding_size"),
+        ({"levels": ("high",)}, "bn-inception"),
+        ({"levels": ("top",), "name": "bn-inception"}, "network.levels"),
+    ],
+)
 def test_settings_that_will_not_do(change, words):
     settings = {"name": "timm:mobilenetv3_small_050", "embedding_size": 4} | change
     with pytest.raises(LabError, match=words):
         build_photo_net(generator=generator(), **settings)
 
 
-@pytest.mark.parametrize("images", [torch.zeros(1, 1, 64, 64), torch.zeros(1, 3, 16, 64), torch.zeros(1, 3, 64, 64, dtype=torch.uint8)])
+@pytest.mark.parametrize(
+    "images", [torch.zeros(1, 1, 64, 64), torch.zeros(1, 3, 16, 64), torch.zeros(1, 3, 64, 64, dtype=torch.uint8)]
+)
 def test_pictures_that_will_not_do(lite, images):
     with pytest.raises(LabError, match="images"):
         lite(images)

@@ -102,10 +102,14 @@ def test_features_without_a_picture():
 @pytest.mark.parametrize(
     ("taps", "size", "message"),
     [
-        ({}, 4, "taps: expected names"), (["stages.0"], 4, "taps: expected names"), ({"stage.0": 16}, 4, "taps: .*Did you mean 'stages.0'"),
-        ({"stages.0": 0}, 4, r"taps\['stages.0'\]: expected a whole number"), (STAGES, 0, "level_size"), (STAGES, 1.5, "level_size"),
+        ({}, 4, "taps: expected names"),
+        (["stages.0"], 4, "taps: expected names"),
+        ({"stage.0": 16}, 4, "taps: .*Did you mean 'stages.0'"),
+        ({"stages.0": 0}, 4, r"taps\['stages.0'\]: expected a whole number"),
+        (STAGES, 0, "level_size"),
+        (STAGES, 1.5, "level_size"),
     ],
-)  # fmt: skip
+)
 def test_bad_taps_are_named_when_built(taps, size, message):
     with pytest.raises(LabError, match=message):
         MultiLevelHead(ResNet20V2(), taps, size)

@@ -112,7 +112,11 @@ class Program:
         return exec, ("raise SystemExit('a weights file was run as a program')",)
 
 
-@pytest.mark.parametrize("content", [pickle.dumps(Program(), 2), b"", b"text", pickle.dumps({"a": 1}, 2)], ids=["program", "empty", "text", "pickle"])
+@pytest.mark.parametrize(
+    "content",
+    [pickle.dumps(Program(), 2), b"", b"text", pickle.dumps({"a": 1}, 2)],
+    ids=["program", "empty", "text", "pickle"],
+)
 def test_files_that_are_no_weights(tmp_path, content):
     (tmp_path / "w.pth").write_bytes(content)
     with pytest.raises(LabError, match=r"w\.pth"):

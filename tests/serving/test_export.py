@@ -92,7 +92,8 @@ def test_the_normalisation_is_the_loss_s(tmp_path, loss, kind):
 
 
 def test_several_levels_are_normalised_each_by_itself(tmp_path):
-    settings = TINY_DIGITS | {"network.levels": "low+middle+high", "network.embedding_size": 3, "method": "pairs", "loss.name": "rll", "loss.options": {}}
+    levels = {"network.levels": "low+middle+high", "network.embedding_size": 3}
+    settings = TINY_DIGITS | levels | {"method": "pairs", "loss.name": "rll", "loss.options": {}}
     trainer = Trainer(Experiment.preset("poc-ccp", **settings))
     trainer.run(progress=False)
     model = WholeModel.of(trainer)
@@ -189,18 +190,30 @@ class Carded(torch.nn.Module):
 
 @pytest.mark.parametrize("path", [None, 5, b"m.pt", "m\0.pt", "m" * 300 + ".pt"], ids=repr)
 def test_what_is_no_path(model, path):
-    for call in (lambda: export_model(model, path), lambda: load_exported(path), lambda: open_model(path), lambda: WholeModel.of_run(path)):
+    calls = (
+        lambda: export_model(model, path),
+        lambda: load_exported(path),
+        lambda: open_model(path),
+        lambda: WholeModel.of_run(path),
+    )
+    for call in calls:
         with pytest.raises(LabError, match="a path|a name that a file can have"):
             call()
 
 
 def test_what_is_no_model(model, tmp_path):
-    for call in (lambda: export_model(Carded(), tmp_path / "m.pt"), lambda: export_model(None, tmp_path / "m.pt"), lambda: WholeModel.of("run")):
+    calls = (
+        lambda: export_model(Carded(), tmp_path / "m.pt"),
+        lambda: export_model(None, tmp_path / "m.pt"),
+        lambda: WholeModel.of("run"),
+    )
+    for call in calls:
         with pytest.raises(LabError, match="WholeModel|Trainer"):
             call()
     loaded = load_exported(export_model(model, tmp_path / "m.pt"))
     good = random_pictures(model.card, 2)
-    for pictures, words in ((good.to_sparse(), "dense"), (good.to("meta"), "meta"), (good.to(torch.float8_e4m3fn), "16, 32 or 64")):
+    odd = ((good.to_sparse(), "dense"), (good.to("meta"), "meta"), (good.to(torch.float8_e4m3fn), "16, 32 or 64"))
+    for pictures, words in odd:
         with pytest.raises(LabError, match=words):
             loaded(pictures)
 
@@ -208,7 +221,9 @@ def test_what_is_no_model(model, tmp_path):
 def test_cards(model):
     card = model.card
     assert ModelCard.from_json(card.to_json(), "x") == card
-    for text in ("{}", "[]", "", "null", card.to_json().replace('"format": 1', '"format": 9'), card.to_json().replace('"size": 28', '"size": "big"')):
+    newer = card.to_json().replace('"format": 1', '"format": 9')
+    wordy = card.to_json().replace('"size": 28', '"size": "big"')
+    for text in ("{}", "[]", "", "null", newer, wordy):
         with pytest.raises(LabError):
             ModelCard.from_json(text, "file.pt2")
     with pytest.raises(LabError, match="divisor"):

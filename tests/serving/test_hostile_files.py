@@ -110,7 +110,8 @@ def older_format(parts, trap):
 def constant_is_an_object(parts, trap):
     entry = {"path_name": "opaque_obj_0", "is_param": False, "use_pickle": True, "tensor_meta": None}
     name = "archive/data/constants/model_constants_config.json"
-    return edited_json(parts, name, lambda facts: facts["config"].update(c=entry)) | {"archive/data/constants/opaque_obj_0": pickled(trap)}
+    edited = edited_json(parts, name, lambda facts: facts["config"].update(c=entry))
+    return edited | {"archive/data/constants/opaque_obj_0": pickled(trap)}
 
 
 def compiled_code(parts, trap):
@@ -118,7 +119,8 @@ def compiled_code(parts, trap):
 
 
 def size_is_python(parts, trap):
-    return edited_json(parts, MODEL, lambda facts: first(facts, "expr_str").update(expr_str=f"__import__('os').mkdir({str(trap)!r})"))
+    program = f"__import__('os').mkdir({str(trap)!r})"
+    return edited_json(parts, MODEL, lambda facts: first(facts, "expr_str").update(expr_str=program))
 
 
 def guard_is_python(parts, trap):
@@ -315,8 +317,8 @@ def test_an_onnx_graph_with_its_weights_in_another_file(tmp_path):
     "change",
     [
         {"mean": "a"}, {"mean": [0.0, 0.0]}, {"mean": [None]}, {"mean": None}, {"std": [0.0]}, {"std": [-1.0]}, {"std": ["1"]},
-        {"trained_on": "abc"}, {"trained_on": [1]}, {"experiment": 5}, {"format": True}, {"format": 1.0}, {"embedding_size": 2**62},
-        {"weights": 5}, {"levels": 2.0},
+        {"trained_on": "abc"}, {"trained_on": [1]}, {"experiment": 5}, {"format": True}, {"format": 1.0},
+        {"embedding_size": 2**62}, {"weights": 5}, {"levels": 2.0},
     ],
     ids=str,
 )  # fmt: skip

@@ -151,7 +151,12 @@ def test_a_folder_of_pictures(model, tmp_path):
     assert several["path"].tolist() == ["bee/1.png", "cat/2.png"]
     by_hand = model(read_pictures(sorted((folder / "ant").iterdir()), model.card)).numpy()
     np.testing.assert_allclose(index.embeddings[:4], by_hand, atol=1e-6)
-    for model_, words in ((None, "None"), (other_model(model, normalize="l2"), "width 2, l2"), (other_model(model, weights="f" * 64), "ffff")):
+    others = (
+        (None, "None"),
+        (other_model(model, normalize="l2"), "width 2, l2"),
+        (other_model(model, weights="f" * 64), "ffff"),
+    )
+    for model_, words in others:
         with pytest.raises(LabError, match=words):
             index.search(folder / "loose.png", model=model_)
     split = make_folder(tmp_path / "split", ["train/ant", "test/bee"], each=1)
@@ -175,7 +180,8 @@ def test_files_that_are_no_pictures(model, tmp_path):
     with pytest.raises(LabError, match=r"broken\.png"):
         embed_pictures(model, [folder / "bee" / "broken.png"], unusable="skip")
     (tmp_path / "empty").mkdir()
-    for place, words in ((tmp_path / "empty", "none"), (tmp_path / "nothing", "nothing there"), (folder / "ant" / "0.png", "a file")):
+    places = ((tmp_path / "empty", "none"), (tmp_path / "nothing", "nothing there"), (folder / "ant" / "0.png", "a file"))
+    for place, words in places:
         with pytest.raises(LabError, match=words):
             ImageIndex.of_folder(model, place)
     with pytest.raises(LabError, match="none"):

@@ -119,9 +119,10 @@ def test_vectors_that_are_not_those_of_the_index(saved):
 
 @pytest.mark.parametrize(
     "change",
-    [{"levels": 3}, {"levels": 0}, {"levels": "x"}, {"levels": 2.0}, {"levels": True}, {"model": 5}, {"model": None}, {"folder": 5},
-     {"folder": None}, {"folder": "a\0b"}, {"paths": "0123456789"}, {"paths": [1] * 10}, {"classes": {str(i): 1 for i in range(10)}},
-     {"count": 99}, {"width": 99}, {"count": "10"}, {"normalize": "L3"}, {"normalize": 5}, {"format": True}, {"vectors": 5}, {"digest": None}],
+    [{"levels": 3}, {"levels": 0}, {"levels": "x"}, {"levels": 2.0}, {"levels": True}, {"model": 5}, {"model": None},
+     {"folder": 5}, {"folder": None}, {"folder": "a\0b"}, {"paths": "0123456789"}, {"paths": [1] * 10},
+     {"classes": {str(i): 1 for i in range(10)}}, {"count": 99}, {"width": 99}, {"count": "10"}, {"normalize": "L3"},
+     {"normalize": 5}, {"format": True}, {"vectors": 5}, {"digest": None}],
     ids=lambda change: str(change)[:20],
 )  # fmt: skip
 def test_edited_indexes(saved, change):
@@ -153,7 +154,8 @@ def test_arrays_of_any_float_and_byte_order():
     [
         (lambda i: i.search(np.array(1.0)), "two dimensions"), (lambda i: i.search(None), "None"), (lambda i: i.search(5), "5"),
         (lambda i: i.search(b"x.png"), "query"), (lambda i: i.search("x.png", model="run"), "open_model"),
-        (lambda i: i.search(torch.ones(1, 5).to_sparse()), "dense"), (lambda i: i.search(torch.ones(1, 5, device="meta")), "meta"),
+        (lambda i: i.search(torch.ones(1, 5).to_sparse()), "dense"),
+        (lambda i: i.search(torch.ones(1, 5, device="meta")), "meta"),
         (lambda i: i.save(None), "a path"), (lambda i: i.save("a\0"), "null"), (lambda i: ImageIndex.load(5), "a path"),
         (lambda i: ImageIndex.load("a" * 300), "255"), (lambda i: ImageIndex.of_folder(None, "x"), "open_model"),
         (lambda i: named(points(), folder=None), "a path"), (lambda i: named(points(), model=None), "a word"),
@@ -185,8 +187,10 @@ def test_models_that_give_something_else_than_their_card_says(model, tmp_path):
     ):  # fmt: skip
         odd = Answers(model.card, answer)
         for call in (
-            lambda odd: ImageIndex.of_folder(odd, folder), lambda odd: index.search(picture, model=odd, k=1), lambda odd: embed_pictures(odd, picture),
-        ):  # fmt: skip
+            lambda odd: ImageIndex.of_folder(odd, folder),
+            lambda odd: index.search(picture, model=odd, k=1),
+            lambda odd: embed_pictures(odd, picture),
+        ):
             with pytest.raises(LabError, match="as its card says"):
                 call(odd)
     for files in (None, 5, [5], b"x", "a\0b"):

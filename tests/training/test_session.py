@@ -408,14 +408,14 @@ def test_a_core_is_left_free_and_the_setting_put_back(monkeypatch):
     before = torch.get_num_threads()
     try:
         torch.set_num_threads(3)
-        monkeypatch.setattr("labkit.threads._cores", lambda: 2)
+        monkeypatch.setattr("labkit.threads.cores", lambda: 2)
         with one_core_left(), one_core_left():
             assert torch.get_num_threads() == 1
         assert torch.get_num_threads() == 3
-        monkeypatch.setattr("labkit.threads._cores", lambda: 8)
+        monkeypatch.setattr("labkit.threads.cores", lambda: 8)
         with one_core_left():
             assert torch.get_num_threads() == 3  # no more than the user allows
-        monkeypatch.setattr("labkit.threads._cores", lambda: 1)
+        monkeypatch.setattr("labkit.threads.cores", lambda: 1)
         with one_core_left():
             assert torch.get_num_threads() == 1
     finally:
