@@ -33,7 +33,7 @@ class EmbeddingExplorer(Panel):
     ----------
     source : a Recording, or embeddings (n, D) or (T, n, D). labels : whole numbers (n,), for embeddings.
     images : uint8 pictures (n, h, w), (n, 1, h, w), (n, h, w, 3) or (n, 3, h, w); a recording brings its own.
-    class_names : by label. neighbours : how many to show.
+    class_names : by label. neighbours : how many to show. seed : of the layouts that draw lots (UMAP, t-SNE).
 
     Attributes
     ----------
@@ -220,8 +220,8 @@ class EmbeddingExplorer(Panel):
 
     @reports_errors
     def select(self, rows: Any) -> None:
-        """Select samples by their rows, as a lasso would."""
-        self._choose(np.unique(np.asarray(rows, dtype=np.int64)))
+        """Select samples by their rows (m,), as a lasso would; what is no row is refused in the message line."""
+        self._choose(self._data.rows_among(rows))
         self._mark_selection()
 
     def _choose(self, rows: Ints) -> None:

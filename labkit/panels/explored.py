@@ -14,6 +14,7 @@ from labkit.plots.embedding_map import evenly_per_class
 from labkit.plots.neighbourhood import misread
 from labkit.plots.reading import Floats, Ints, RecordingLike, check_recording, float_array, label_array, names_of
 from labkit.plots.thumbnails import any_images
+from labkit.validation import describe
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -63,6 +64,24 @@ class Explored:
         if snapshot not in self._misread:
             self._misread[snapshot] = misread(self.x[snapshot], self.codes, self.drawn)
         return self._misread[snapshot]
+
+    def rows_among(self, rows: Any) -> Ints:
+        """(m,) rows that were asked for, ascending, each once.
+
+        Raises
+        ------
+        LabError : no list of whole numbers, or a row that there is not.
+        """
+        try:
+            asked = np.asarray(list(rows))
+        except (TypeError, ValueError):  # a number, or lists of different lengths
+            asked = np.array(None)
+        if asked.ndim != 1 or (asked.size and asked.dtype.kind not in "iu"):
+            raise LabError("rows", "whole numbers (m,)", describe(rows))
+        beyond = asked[(asked < 0) | (asked >= len(self.labels))]
+        if len(beyond):
+            raise LabError("rows", f"rows 0 … {len(self.labels) - 1} of the samples", int(beyond[0]))
+        return np.unique(asked).astype(np.int64)
 
 
 @dataclass(frozen=True, eq=False)

@@ -24,7 +24,8 @@ SHEET_COLUMNS = 64  # pictures side by side in the sheet that the page cuts them
 CHUNK = 200_000  # bytes of stored scenes in one message, about
 MOST_SCENES = 16  # stored scenes in one message: each has to be laid out
 HALF = 6e4  # half precision reaches no farther
-_PARTS = ("live_map.js", "live_curves.js", "live_legend.js", "live_view.js", "live_figure.js")  # one module, in pieces that fit in the head
+# One module, in pieces that fit in the head.
+_PARTS = ("live_pen.js", "live_map.js", "live_curves.js", "live_legend.js", "live_view.js", "live_figure.js")
 
 
 class LiveCanvas(Listening):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import html
 from functools import partial
 from typing import Any
@@ -41,13 +42,14 @@ class LossLens(Panel):
 
     Parameters
     ----------
-    loss : a loss of your own to begin with; it joins the nine in the menu. Its numbers become fields.
+    loss : a loss of your own to begin with; it joins the nine in the menu, and its numbers become fields. The panel works
+        on a copy of it.
     references : (M, 2) of your own, with `reference_labels` (M,), in place of the scenes; for losses with proxies every
         class needs equally many.
 
     Attributes
     ----------
-    loss : the loss shown. probe : (x, y) of the star. drawn : the numbers shown (`field`, `profile`, `path`).
+    loss : the loss shown. probe : (x, y) of the star. drawn : the numbers shown (`field`, `profile`, `path_from`).
 
     Raises
     ------
@@ -59,10 +61,10 @@ class LossLens(Panel):
     """
 
     def __init__(self, loss: Any = None, references: Any = None, reference_labels: Any = None) -> None:
-        self._own = loss
         self._scenes = dict(SCENES)
         if loss is not None:
             check_loss(loss)
+        self._own = copy.deepcopy(loss)
         if references is not None:
             count = len(float_array("references", references, "M, 2"))
             own = label_array("reference_labels", reference_labels, count)
@@ -164,8 +166,10 @@ class LossLens(Panel):
                 for widget in (slider.layout, slider.style, slider):
                     widget.close()
             self.label.options = classes
-            self.normalize.disabled = not hasattr(self.loss, "normalize")
-            self.normalize.value = getattr(self.loss, "normalize", "l2")
+            way = getattr(self.loss, "normalize", "")
+            known = way is None or (isinstance(way, str) and way in dict(NORMALIZATIONS).values())
+            self.normalize.disabled = not known  # also where a loss of somebody's own means something else by the name
+            self.normalize.value = way if known else "l2"
             self.axis.value = Drawn.native_axis(self.loss)
         finally:
             self._busy = False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import re
 import subprocess
 import sys
 import weakref
@@ -79,6 +80,26 @@ def test_a_lasso_selects_and_the_selection_is_an_index_and_a_table(panel, record
     assert frame[["x", "y"]].to_numpy() == pytest.approx(recording.embeddings[-1][[3, 7, 50]])
     assert list(panel.figure.data[TRACES["samples"]].selectedpoints) == [3, 7, 50]
     assert "3 selected" in panel.controls.gallery.value and repr(panel.selection) == "<3 samples selected: 3, 7, 50>"
+
+
+@pytest.mark.parametrize(
+    ("rows", "words"),
+    [
+        ([999], r"rows: expected rows 0 … \d+ of the samples; got 999"),
+        ([3, -1], "got -1"),
+        ([0.5], "whole numbers"),
+        ([True, False], "whole numbers"),
+        ([[1], [2, 3]], "whole numbers"),
+        (3, "whole numbers"),
+        (None, "whole numbers"),
+    ],
+)
+def test_what_is_no_row_is_not_selected(panel, rows, words):
+    panel.select(np.array([3, 7]))
+    panel.select(rows)
+    assert re.search(words, panel.message.value) and list(panel.selection) == [3, 7]
+    panel.select([])
+    assert panel.message.value == "" and len(panel.selection) == 0
 
 
 def test_a_selection_survives_filters_and_is_let_go_by_clear(panel):

@@ -148,6 +148,41 @@ def test_a_loss_of_ones_own_with_its_numbers() -> None:
     assert panel.message.value == ""
 
 
+def test_the_loss_that_was_given_stays_as_it_is() -> None:
+    loss, proxies = Spring(), ProxyNCALoss(3, 2, 2)
+    panel = LossLens(loss)
+    panel.sliders.children[0].value = 4.0
+    panel.normalize.value = "l2"
+    assert (panel.loss.stiffness, panel.loss.normalize) == (4.0, "l2")
+    assert (loss.stiffness, loss.normalize) == (2.0, "lipschitz")
+    panel = LossLens(proxies)
+    panel.normalize.value = "lipschitz"
+    assert panel.loss.normalize == "lipschitz" and proxies.normalize == "l2"
+
+
+class Angles(torch.nn.Module):
+    """A loss that is none of ours; what it calls normalize is a switch."""
+
+    def __init__(self, normalize: Any) -> None:
+        super().__init__()
+        self.normalize = normalize
+
+    def forward(
+        self, embeddings: Any, labels: Any, indices_tuple: Any = None, ref_emb: Any = None, ref_labels: Any = None
+    ) -> Any:
+        return (embeddings @ ref_emb.T).mean()
+
+
+@pytest.mark.parametrize("normalize", [True, "cosine"])
+def test_a_switch_of_the_same_name_is_left_alone(normalize: Any) -> None:
+    panel = LossLens(Angles(normalize))
+    assert panel.normalize.disabled and panel.message.value == ""
+    assert panel.loss.normalize == normalize
+    panel.kind.value = "Triplet"
+    assert not panel.normalize.disabled and panel.normalize.value == "lipschitz"
+    assert not LossLens(Angles(None)).normalize.disabled
+
+
 def test_a_function_as_a_loss() -> None:
     panel = LossLens(FunctionLoss(lambda d, same, different: d[same].sum()))
     assert panel.sliders.children == () and panel.message.value == ""
