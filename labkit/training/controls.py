@@ -133,12 +133,14 @@ def _short(value: Any) -> str:
 
 def _put(trainer: Trainer, setting: str, value: Any) -> None:
     section, _, name = setting.partition(".")
+    experiment = trainer.experiment
     if not (setting.startswith(OPTION) and own_loss(trainer)):  # the experiment knows what is allowed
-        trainer.experiment = trainer.experiment.replace(**{setting: value})
+        experiment = experiment.replace(**{setting: value})
     if setting.startswith(OPTION):
         _put_option(trainer.loss, setting.removeprefix(OPTION), value)
     elif section == "projections":
         setattr(trainer.projections, name, value)
+    trainer.experiment = experiment  # last: what is built, too, may refuse the value
 
 
 def own_loss(trainer: Trainer) -> bool:
@@ -153,7 +155,7 @@ def _put_option(loss: nn.Module, name: str, value: Any) -> None:
         check = getattr(loss, "check_parameters", None)
         if callable(check):
             check()
-    except LabError:
+    except Exception:
         setattr(loss, name, old)
         raise
 

@@ -114,6 +114,16 @@ def test_a_refused_value_changes_nothing(digits, setting, value, message):
     assert trainer.recording().events == []
 
 
+def test_what_only_the_built_loss_refuses_changes_nothing_either(digits):
+    """A ratio that connects a sample to no other class: how many classes there are, the experiment does not know."""
+    trainer = begun(digits, preset="mnist-2d-proxy-gml-proxy", **{"network.name": "small", "projections.pool_size": 16})
+    before = trainer.experiment, hot_options(trainer.loss)
+    with pytest.raises(LabError, match="ratio"):
+        change(trainer, "loss.options.ratio", 0.05)
+    assert (trainer.experiment, hot_options(trainer.loss)) == before
+    assert trainer.recording().events == []
+
+
 def test_what_a_method_does_not_have_is_named(digits):
     with pytest.raises(LabError, match="a method that ends problems"):
         change(Trainer(tiny("poc-proxy"), splits=digits), "projections.patience", 2)
