@@ -1,18 +1,16 @@
-"""The doors (pip, conda, README, CI) agree with each other, imports run downward only, and `import labkit` stays cheap."""
+"""The doors (pip, conda, README, CI) agree with each other and with what labkit imports."""
 
 import ast
 import re
-import subprocess
 import sys
 import tomllib
-from pathlib import Path
 
 import pytest
 
 import labkit
 from labkit.datasets import registry
+from tests.sources import MODULES, ROOT, imports
 
-ROOT = Path(__file__).resolve().parents[1]
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 
 # ---------------------------------------------------------------- bounds
@@ -61,6 +59,70 @@ def test_the_sources_of_methods_and_data_are_named():
         assert any(title in entry.citation for title in titles), entry.citation
 
 
+# ---------------------------------------------------------------- what is imported is declared
+
+PACKAGE_OF = {"PIL": "pillow", "faiss": "faiss-cpu", "sklearn": "scikit-learn", "umap": "umap-learn"}
+
+
+def top_imports(source):
+    """{top-level name: whether the module needs it to be imported at all}, those of labkit and of Python itself left out.
+
+    What is imported inside a function, or for the type checker alone, is not needed before the function is called.
+    """
+    tree = ast.parse(source)
+    names = dict.fromkeys((name.partition(".")[0] for name in imports(source)), False)
+    for node in tree.body:
+        if isinstance(node, (ast.Import, ast.ImportFrom)):
+            names |= dict.fromkeys((name.partition(".")[0] for name in imports(ast.unparse(node))), True)
+    return {name: now for name, now in names.items() if name not in {*sys.stdlib_module_names, "labkit"}}
+
+
+def undeclared(source, dependencies, extras):
+    """Imports of a module that no declared package gives; what is needed at once must be a dependency."""
+    for name, now in top_imports(source).items():
+        if PACKAGE_OF.get(name, name.replace("_", "-")) not in (dependencies if now else dependencies | extras):
+            yield name
+
+
+def names_in(*groups):
+    return {requirement(item)[0] for group in groups for item in group}
+
+
+def test_every_import_is_of_a_declared_package():
+    """Not of one that comes with another today: that one may drop it tomorrow."""
+    project = PYPROJECT["project"]
+    extras = [group for name, group in project["optional-dependencies"].items() if name not in ("test", "bench")]
+    declared = names_in(project["dependencies"]), names_in(*extras)
+    found = {path.relative_to(ROOT).as_posix(): list(undeclared(path.read_text(encoding="utf-8"), *declared)) for path in MODULES}
+    assert {path: names for path, names in found.items() if names} == {}
+    # All of it is there where the tests run, too.
+    everywhere = names_in(project["dependencies"], *(project["optional-dependencies"][e] for e in ("offline", "test")))
+    used = {name for path in MODULES for name in top_imports(path.read_text(encoding="utf-8"))}
+    assert {PACKAGE_OF.get(name, name) for name in used} <= everywhere
+
+
+def test_no_test_is_skipped_for_want_of_a_package_that_the_tests_declare():
+    """An incomplete install would pass silently."""
+    declared = names_in(PYPROJECT["project"]["dependencies"], PYPROJECT["project"]["optional-dependencies"]["test"])
+    assert "torchvision" in declared and "voila" in declared
+    for path in sorted((ROOT / "tests").rglob("*.py")):
+        for name in re.findall(r"""importorskip\(\s*["'](\w+)""", path.read_text(encoding="utf-8")):
+            assert PACKAGE_OF.get(name, name.replace("_", "-")) not in declared, path
+
+
+@pytest.mark.parametrize(
+    ("source", "missing"),
+    [
+        ("import os\nfrom labkit.errors import LabError\nimport torch", []),
+        ("import timm", ["timm"]),
+        ("def f():\n    import timm\n    import nowhere.at_all", ["nowhere"]),
+        ("from PIL import Image\nimport faiss, traitlets", ["traitlets"]),
+    ],
+)
+def test_the_check_of_imports_sees_what_it_should(source, missing):
+    assert list(undeclared(source, {"torch", "pillow", "faiss-cpu"}, {"timm"})) == missing
+
+
 # ---------------------------------------------------------------- README and CI
 
 
@@ -80,145 +142,3 @@ def test_ci_runs_the_readme_s_second_command():
 
 def test_readme_s_first_command_starts_the_proof_of_concept():
     assert readme_blocks()[0].splitlines()[-1] == ".venv/bin/labkit poc"
-
-
-# ---------------------------------------------------------------- import arrows
-
-# Lower rooms first; a room may import from its own line's own room and from the lines before it.
-FLOORS = [
-    {"errors"},
-    {"validation", "files", "threads"},
-    {"scaling"},
-    {"geometry"},
-    {"k_center"},
-    {"selection"},
-    {"losses", "metrics"},
-    {"ccp_input"},
-    {"ccp"},
-    {"datasets", "models"},
-    {"training"},
-    {"serving"},
-    {"plots"},
-    {"panels"},
-    {"report_sections", "report_settings", "report_page"},
-    {"report_queries"},
-    {"report"},
-    {"poc", "app", "cli_models"},
-    {"cli"},
-    {"__main__"},
-]
-LEVEL = {room: level for level, rooms in enumerate(FLOORS) for room in rooms}
-# Libraries that belong to some rooms only.
-ONLY_IN = {
-    "plotly": {"plots", "panels", "report_page"},
-    "ipywidgets": {"panels"},
-    "anywidget": {"panels"},
-    "typer": {"cli", "cli_models"},
-    "onnxruntime": {"serving"},
-    "mlxtend": {"datasets"},
-    "requests": {"datasets"},
-    "timm": {"models"},
-    "pytorchcv": {"models"},
-    "accelerate": {"training"},
-    "tensorboard": {"training"},
-}
-
-
-def imports(source):
-    """Dotted names that a module imports anywhere, also inside functions; "labkit.x.y" for `from labkit.x import y`."""
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, "imports are absolute, so that the arrows can be read"
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
-
-
-def wrong_arrows(room, source):
-    """What a module in `room` imports although it may not."""
-    for name in imports(source):
-        top, _, rest = name.partition(".")
-        inner = rest.partition(".")[0]
-        if top == "labkit":
-            # Same floor, other room: allowed for none, so that no two rooms can come to need each other.
-            if inner != room and not LEVEL.get(inner, 99) < LEVEL[room]:
-                yield name
-        elif room not in ONLY_IN.get(top, {room}):
-            yield name
-
-
-MODULES = sorted(
-    path for path in (ROOT / "labkit").rglob("*.py") if path.name != "__init__.py" or path.parent.name != "labkit"
-)
-
-
-@pytest.mark.parametrize("path", MODULES, ids=lambda path: path.relative_to(ROOT / "labkit").as_posix())
-def test_imports_run_downward(path):
-    room = path.relative_to(ROOT / "labkit").parts[0].removesuffix(".py")
-    assert room in LEVEL, f"{room} has no floor yet"
-    assert list(wrong_arrows(room, path.read_text(encoding="utf-8"))) == []
-
-
-@pytest.mark.parametrize(
-    ("room", "source", "wrong"),
-    [
-        ("training", "def f():\n    import plotly.graph_objects as go", ["plotly.graph_objects"]),
-        ("training", "from labkit.panels import live", ["labkit.panels.live"]),
-        ("losses", "from labkit.datasets.images import ImageSet", ["labkit.datasets.images.ImageSet"]),
-        ("losses", "from labkit.losses.base import Loss\nfrom labkit.geometry import l2_normalize", []),
-        ("metrics", "import labkit.losses", ["labkit.losses"]),
-        ("geometry", "from labkit import nmi", ["labkit.nmi"]),
-        ("ccp", "import torch\nfrom labkit.selection import greedy_k_center", []),
-        ("plots", "import plotly, ipywidgets", ["ipywidgets"]),
-    ],
-)
-def test_the_arrows_check_sees_what_it_should(room, source, wrong):
-    assert list(wrong_arrows(room, source)) == wrong
-
-
-# ---------------------------------------------------------------- cheap import
-
-HEAVY = (
-    "sklearn",
-    "faiss",
-    "plotly",
-    "pandas",
-    "ipywidgets",
-    "torchvision",
-    "umap",
-    "scipy",
-    "requests",
-    "tqdm",
-    "typer",
-    "timm",
-    "PIL",
-    "accelerate",
-    "tensorboard",
-)
-
-
-def modules_after(statement):
-    program = f"import torch, sys; before = set(sys.modules); {statement}; print(*set(sys.modules) - before)"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=ROOT)
-    return set(done.stdout.split())
-
-
-def test_import_labkit_loads_next_to_nothing():
-    loaded = modules_after("import labkit")
-    assert {name for name in loaded if name.partition(".")[0] in HEAVY} == set()
-    assert {name for name in loaded if name.startswith("labkit")} == {"labkit", "labkit.errors"}
-
-
-def test_loading_data_and_losses_needs_no_plotting():
-    loaded = modules_after("from labkit import load_digits, ContrastiveLoss, AlternatingProjections")
-    assert {name for name in loaded if name.partition(".")[0] in ("plotly", "ipywidgets", "pandas", "mlxtend")} == set()
-
-
-def test_public_names():
-    assert 12 <= len(labkit.__all__) <= 18
-    for name in labkit.__all__:
-        assert getattr(labkit, name) is not None
-        assert name in dir(labkit)
-    assert set(labkit.__all__) - {"LabError"} == set(labkit._HOME)
-    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
-        _ = labkit.nothing

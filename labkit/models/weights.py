@@ -104,12 +104,15 @@ def read_state(path: str | os.PathLike[str]) -> dict[str, Tensor]:
 
     Raises
     ------
-    LabError : no such file, damaged, or something other than named tensors.
+    LabError : no such file, damaged, something other than named tensors, or the package safetensors is not installed.
     """
     where = Path(path)
     if not where.is_file():
         known = "'none', 'package', 'imagenet' or a file"
         raise LabError("network.weights", known, f"{str(path)!r}, which is not there")
+    if where.suffix == ".safetensors" and importlib.util.find_spec("safetensors") is None:
+        wanted = f"the package safetensors, which reads {path}"
+        raise LabError("network.weights", wanted, "no such package", 'pip install "labkit[photos]"')
     try:
         if where.suffix == ".safetensors":
             from safetensors.torch import load_file as load_safetensors

@@ -79,6 +79,13 @@ def test_safetensors(tmp_path):
     assert same(fresh.module.state_dict(), source.module.state_dict())
 
 
+def test_safetensors_without_its_package(tmp_path, monkeypatch):
+    (tmp_path / "w.safetensors").write_bytes(b"")
+    monkeypatch.setattr("labkit.models.weights.importlib.util.find_spec", lambda name: None)
+    with pytest.raises(LabError, match=r"the package safetensors.*labkit\[photos\]"):
+        load_file(net_of(trunk()), trunk(), tmp_path / "w.safetensors")
+
+
 def test_weights_of_another_network_are_refused_and_nothing_changes():
     own = trunk()
     before = {n: v.clone() for n, v in own.module.state_dict().items()}
