@@ -48,23 +48,6 @@ def read_mnist(root: Path, data_set: DataSet | None = None) -> tuple[ImageSet, I
     return _pair(folder, *arrays[:2]), _pair(folder, *arrays[2:])
 
 
-def read_idx(path: Path) -> Tensor:
-    """Read an idx file of unsigned bytes, plain or .gz.
-
-    The format: two zero bytes, the element type, the number of dimensions, each dimension as a big-endian 32-bit
-    number, the data.
-
-    Returns
-    -------
-    uint8 tensor of the shape that the header gives; its own memory.
-
-    Raises
-    ------
-    LabError : the file cannot be read, has another header, or another length than the header announces.
-    """
-    return _parse_idx(path, _read_bytes(path))
-
-
 def _locate(folder: Path, content: Content) -> Path | None:
     """The plain file or its .gz, whichever is there."""
     candidates = folder / content.name, folder / f"{content.name}.gz"
@@ -77,9 +60,8 @@ def _read_checked(folder: Path, content: Content) -> Tensor:
         hint = "Get it with `labkit data get mnist`, or set LABKIT_DATA to the folder that holds MNIST/raw."
         raise LabError(str(folder / content.name), "a file of MNIST", "no such file", hint)
     data = _read_bytes(path)
-    array = _parse_idx(
-        path, data
-    )  # first, since it can tell what is wrong, where a checksum only tells that something is
+    # First, since it can tell what is wrong, where a checksum only tells that something is.
+    array = _parse_idx(path, data)
     if hashlib.sha256(data).hexdigest() != content.sha256:
         hint = "Remove it and run `labkit data get mnist`."
         raise LabError(str(path), f"MNIST's {content.name}", "other content (checksum differs)", hint)
@@ -94,6 +76,11 @@ def _read_bytes(path: Path) -> bytes:
 
 
 def _parse_idx(path: Path, data: bytes) -> Tensor:
+    """The uint8 tensor, in memory of its own, that an idx file of unsigned bytes holds; LabError where it is no such file.
+
+    The format: two zero bytes, the element type, the number of dimensions, each dimension as a big-endian 32-bit
+    number, the data.
+    """
     hint = "The file is damaged or was not downloaded to its end: remove it and fetch it again."
     if len(data) < 4 or data[:2] != b"\0\0" or data[2] != _UNSIGNED_BYTES or not 1 <= data[3] <= 8:
         raise LabError(

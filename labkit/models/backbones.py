@@ -12,6 +12,7 @@ from labkit.models.checks import check_images, check_sizes
 from labkit.models.heads import MultiLevelHead
 from labkit.models.initialise import global_generator_kept, initialise
 from labkit.models.trunks import Trunk, build_trunk
+from labkit.models.weights import load_file, load_pretrained
 from labkit.validation import check_choice, check_flag
 
 POOLINGS = ("average", "average+max")
@@ -141,8 +142,6 @@ def build_photo_net(
     ------
     LabError : unknown name, a package that is not installed, weights that are not there or belong to another network.
     """
-    from labkit.models.weights import load_pretrained
-
     check_sizes(embedding_size=embedding_size)
     trunk = build_trunk(name, generator)
     if weights in ("package", "imagenet"):
@@ -158,7 +157,5 @@ def build_photo_net(
             net = PhotoNet(backbone, embedding_size)
     initialise(net.heads if isinstance(net, MultiLevelHead) else net.head, generator)
     if weights not in ("none", "package", "imagenet"):
-        from labkit.models.weights import load_file
-
         load_file(net, trunk, weights)
     return net

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import signal
 import subprocess
@@ -23,7 +24,7 @@ ICONS = "cdn.jsdelivr.net/npm/@fortawesome"  # Voilà's page asks for icons ther
 @pytest.fixture(scope="module")
 def served(tmp_path_factory) -> Iterator[str]:
     """The page's address."""
-    pytest.importorskip("voila", reason="no page tests: the package voila is not installed")
+    assert importlib.util.find_spec("voila"), "the package voila, of the extra test"
     folder, port = tmp_path_factory.mktemp("app"), _free_port()
     places = {"JUPYTER_CONFIG_DIR": "config", "JUPYTER_DATA_DIR": "data", "JUPYTER_RUNTIME_DIR": "runtime", "IPYTHONDIR": "ipython"}
     environment = {**os.environ, **{name: str(folder / place) for name, place in places.items()}}

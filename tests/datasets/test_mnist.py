@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from labkit.datasets import data_root, load_digits, registry
-from labkit.datasets.mnist import mnist_is_there, read_idx, read_mnist
+from labkit.datasets.mnist import mnist_is_there, read_mnist
 from labkit.datasets.registry import Content
 from labkit.errors import LabError
 
@@ -61,7 +61,8 @@ def test_reads_the_layout_plain_or_packed(toy):
 
 
 def test_torchvision_reads_the_same(toy):
-    torchvision = pytest.importorskip("torchvision")
+    import torchvision
+
     root, _ = toy
     for train, images, labels in ((True, *ARRAYS[:2]), (False, *ARRAYS[2:])):
         theirs = torchvision.datasets.MNIST(str(root), train=train, download=False)
@@ -92,25 +93,33 @@ def test_a_damaged_file_is_named(toy, which, damage):
 
 
 @pytest.mark.parametrize("packed", [b"junk", gzip.compress(idx(ARRAYS[1]))[:-5], b""])
-def test_a_damaged_gz_is_named(tmp_path, packed):
-    path = tmp_path / "labels.gz"
+def test_a_damaged_gz_is_named(toy, packed):
+    root, entry = toy
+    plain = root / entry.folder / entry.files[1].final.name
+    plain.unlink()
+    path = plain.with_name(plain.name + ".gz")
     path.write_bytes(packed)
     with pytest.raises(LabError) as caught:
-        read_idx(path)
+        read_mnist(root, entry)
     assert caught.value.argument == str(path)
 
 
-def test_a_huge_header_does_not_ask_for_memory(tmp_path):
-    path = tmp_path / "images"
+def test_a_huge_header_does_not_ask_for_memory(toy):
+    root, entry = toy
+    path = root / entry.folder / entry.files[0].final.name
     path.write_bytes(struct.pack(">BBBB3I", 0, 0, 8, 3, 2**32 - 1, 2**32 - 1, 2**32 - 1) + b"abc")
     with pytest.raises(LabError, match="19 bytes"):
-        read_idx(path)
+        read_mnist(root, entry)
 
 
-def test_a_folder_in_place_of_a_file(tmp_path):
+def test_a_folder_in_place_of_a_file(toy):
+    root, entry = toy
+    path = root / entry.folder / entry.files[2].final.name
+    path.unlink()
+    path.mkdir()
     with pytest.raises(LabError) as caught:
-        read_idx(tmp_path)
-    assert caught.value.argument == str(tmp_path)
+        read_mnist(root, entry)
+    assert caught.value.argument == str(path)
 
 
 def test_images_and_labels_that_disagree(toy):

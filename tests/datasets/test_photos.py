@@ -36,7 +36,8 @@ def folder(tmp_path):
 def test_images_on_disk_read_like_a_tensor(load, folder):
     photos = load(folder).train
     memory = photos.in_memory()
-    assert isinstance(memory, ImageSet) and memory.images.shape == photos.images.shape == (12, 3, 16, 16)
+    assert type(memory) is ImageSet and memory.images.shape == photos.images.shape == (12, 3, 16, 16)
+    assert torch.equal(memory.labels, photos.labels) and memory.labels.tolist() == [c for c in range(3) for _ in range(4)]
     assert len(photos) == len(photos.images) == 12 and photos.images.dtype == memory.images.dtype
     some = torch.tensor([3, 0, 3])
     assert torch.equal(photos.images[some], memory.images[some])

@@ -183,7 +183,8 @@ def test_a_loss_of_ones_own_has_arrows_without_tints() -> None:
 
 
 def test_a_loss_of_pytorch_metric_learning() -> None:
-    peer = pytest.importorskip("pytorch_metric_learning.losses", reason="pytorch-metric-learning is not installed")
+    from pytorch_metric_learning import losses as peer
+
     theirs = field_values(peer.MultiSimilarityLoss(), REFERENCES, LABELS, grid=4)
     ours = field_values(MultiSimilarityLoss(beta=50.0), REFERENCES, LABELS, grid=4)
     assert np.allclose(theirs.loss, ours.loss) and np.allclose(theirs.force, ours.force)
