@@ -16,6 +16,7 @@ from labkit.metrics.covering import (
     covering_summary,
     mean_covering_curve,
 )
+from labkit.metrics.domains import domain_figures, equal_rows
 from labkit.metrics.pairs import inter_class_distance, proxy_spread
 from labkit.metrics.retrieval import retrieval_metrics
 from labkit.metrics.space import Hubness, effective_rank, hubness
@@ -34,7 +35,9 @@ __all__ = [
     "covering_curve",
     "covering_radius",
     "covering_summary",
+    "domain_figures",
     "effective_rank",
+    "equal_rows",
     "hubness",
     "inter_class_distance",
     "mean_covering_curve",

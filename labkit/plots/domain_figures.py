@@ -1,4 +1,4 @@
-"""How an embedding treats a set of classes over a run: retrieval, radii, and the shape of the space, moment by moment."""
+"""Small panels over a run: how the embedding treats classes of training and of test, moment by moment."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
 from labkit.errors import LabError
-from labkit.metrics import effective_rank, hubness, inter_class_distance, mean_covering_curve, retrieval_metrics
+from labkit.metrics.domains import NEIGHBOURS
 from labkit.plots.palette import INK, plain, present, run_line
-from labkit.plots.reading import Floats, Ints, check_pixels, float_array, label_array
+from labkit.plots.reading import check_pixels, float_array
 from labkit.plots.standing_out import SYMBOLS
-from labkit.validation import check_choice, check_number, describe
+from labkit.validation import check_number, describe
 
 NAMES = {
     "map_at_r": "MAP@R",
@@ -24,60 +24,6 @@ NAMES = {
     "effective_rank": "effective rank",
     "hubness": "hubness (skewness)",
 }
-NEIGHBOURS = 10  # k of the k-occurrences
-
-
-def equal_rows(labels: Any, per_class: int | None = None) -> Ints:
-    """Rows of the first `per_class` samples of each class, in order: radii compare only between classes of one size.
-
-    Parameters
-    ----------
-    labels : (n,). per_class : None for as many as the smallest class has; smaller classes are left out.
-
-    Raises
-    ------
-    LabError : labels that are no whole numbers, `per_class` < 1, or no class that large.
-    """
-    y = label_array("labels", labels, len(labels))
-    classes, counts = np.unique(y, return_counts=True)
-    if not len(classes):
-        raise LabError("labels", "at least one", "none")
-    wanted = int(counts.min()) if per_class is None else int(check_number("per_class", per_class, low=1, whole=True))
-    if counts.max() < wanted:
-        raise LabError("per_class", f"at most {counts.max()}, the largest class", wanted)
-    return np.sort(np.concatenate([np.flatnonzero(y == c)[:wanted] for c in classes[counts >= wanted]]))
-
-
-def domain_figures(embeddings: Any, labels: Any, *, only: Sequence[str] = tuple(NAMES)) -> dict[str, Floats]:
-    """Figures of (S, n, D) embeddings, an array (S,) for each.
-
-    map_at_r : retrieval of each sample among the others. covering : mean of the k-Center curves over k, then classes.
-    inter_class_distance : E[d | y != y']. relative : covering over that distance: an embedding that shrinks as a whole
-    has smaller radii and is no better for it; this ratio does not move then. effective_rank, hubness : as in
-    `labkit.metrics`, hubness being the skewness of the 10-occurrences.
-
-    Raises
-    ------
-    LabError : shapes that disagree, NaN, a figure of another name, one class only, fewer than 11 samples for hubness.
-    """
-    x = float_array("embeddings", embeddings, "S, n, D")
-    y = label_array("labels", labels, x.shape[1])
-    for name in only:
-        check_choice("only", name, NAMES)
-    return {name: np.array([_figure(name, at, y) for at in x]) for name in only}
-
-
-def _figure(name: str, x: Floats, y: Ints) -> float:
-    if name == "map_at_r":
-        return retrieval_metrics(x, y, ks=(1,))["map_at_r"]
-    if name == "covering":
-        return mean_covering_curve(x, y).mean
-    if name == "inter_class_distance":
-        return inter_class_distance(x, y)
-    if name == "relative":
-        apart = inter_class_distance(x, y)
-        return mean_covering_curve(x, y).mean / apart if apart > 0 else float("nan")
-    return effective_rank(x) if name == "effective_rank" else hubness(x, NEIGHBOURS).skewness
 
 
 def domain_strips(
@@ -92,7 +38,7 @@ def domain_strips(
 
     Parameters
     ----------
-    domains : by name, (steps (S,), figures) with figures as `domain_figures` gives them; domains may be runs, too.
+    domains : by name, (steps (S,), figures) with figures as `labkit.metrics.domain_figures` gives them; domains may be runs, too.
     level : a name and figures that do not move, such as those of a network that is not trained; a thin horizontal line.
     columns : panels in a row. width : pixels. title : instead of the finding, what became of MAP@R and of the ratio.
 
@@ -137,7 +83,8 @@ def domain_strips(
     fig.update_layout(margin={"l": 45}, legend={"orientation": "h", "y": -0.3 / rows, "yanchor": "top", "x": 0})
     fig.update_xaxes(nticks=5)
     for place in range(max(0, len(keys) - columns), len(keys)):  # the lowest panel of each column
-        fig.update_xaxes(title_text="step", title_font_size=12, title_standoff=4, row=place // columns + 1, col=place % columns + 1)
+        where = {"row": place // columns + 1, "col": place % columns + 1}
+        fig.update_xaxes(title_text="step", title_font_size=12, title_standoff=4, **where)
     fig.update_yaxes(nticks=5)
     fig.update_annotations(font_size=13)
     return fig

@@ -10,7 +10,7 @@ import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
 from labkit.errors import LabError
-from labkit.plots.domain_figures import domain_figures
+from labkit.metrics import domain_figures
 from labkit.plots.embedding_map import evenly_per_class
 from labkit.plots.findings import number
 from labkit.plots.marks import short
