@@ -78,7 +78,8 @@ def run_poc(
         recording.save(folder / f"{preset}.npz")
     named = {METHODS[preset]: recording for preset, recording in recordings.items()}
     title = "Proxies collapse, alternating projections spread them"
-    report = write_report(folder / "report.html", named, title=title, partial=interrupted, command="labkit poc")
+    command = "labkit poc" + (f" --seed {seed}" if seed else "") + (f" --steps {steps}" if steps is not None else "")
+    report = write_report(folder / "report.html", named, title=title, partial=interrupted, command=command)
     return Outcome(report, recordings, interrupted)
 
 

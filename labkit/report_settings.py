@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import json
+import shlex
 from collections.abc import Mapping
 from html import escape
 from typing import Any
 
 from labkit.errors import LabError
+from labkit.plots.comparison import flat
 from labkit.plots.reading import RecordingLike, Runs
+
+OPTION = "loss.options."
 
 
 def settings(runs: Runs, command: str) -> str:
@@ -15,8 +20,8 @@ def settings(runs: Runs, command: str) -> str:
     lines = [command] if command else [c for c in (train_command(r) for r in runs.values()) if c]
     text = f"<pre>{escape(chr(10).join(lines))}</pre>" if lines else ""
     for title, parts in (
-        ("Settings", [_flat(r.experiment) for r in runs.values()]),
-        ("Environment", [_flat(r.environment) for r in runs.values()]),
+        ("Settings", [flat(r.experiment) for r in runs.values()]),
+        ("Environment", [flat(r.environment) for r in runs.values()]),
     ):
         keys = list(dict.fromkeys(key for part in parts for key in part))
         if not keys:
@@ -24,10 +29,9 @@ def settings(runs: Runs, command: str) -> str:
         rows = []
         for key in keys:
             values = [part.get(key, "–") for part in parts]
-            mark = ' class="differs"' if len(set(values)) > 1 else ""
-            rows.append(
-                f"<tr{mark}><td><code>{escape(key)}</code></td>{''.join(f'<td>{escape(v)}</td>' for v in values)}</tr>"
-            )
+            mark = ' class="differs"' if any(value != values[0] for value in values) else ""
+            cells = "".join(f"<td>{escape(_text(value))}</td>" for value in values)
+            rows.append(f"<tr{mark}><td><code>{escape(key)}</code></td>{cells}</tr>")
         head = "".join(f"<th>{escape(name)}</th>" for name in runs)
         note = " (differences are marked)" if len(runs) > 1 else ""
         text += (
@@ -50,19 +54,28 @@ def train_command(recording: RecordingLike) -> str:
     from labkit.training.experiment import Experiment
 
     try:
-        preset = _flat(Experiment.preset(str(recording.experiment.get("name"))).to_dict())
+        preset = flat(Experiment.preset(str(recording.experiment.get("name"))).to_dict())
     except LabError:
         return ""
-    mine = _flat(recording.experiment)
-    changes = [f"--set {key}={mine[key]}" for key in mine if mine[key] != preset.get(key)]
-    return " ".join(["labkit train", str(recording.experiment["name"]), *changes])
+    mine = flat(recording.experiment)
+    changes = {key: value for key, value in mine.items() if key not in preset or value != preset[key]}
+    loss = recording.experiment.get("loss")
+    options = loss.get("options") if isinstance(loss, Mapping) else None
+    if options is not None and any(key.startswith(OPTION) and key not in mine for key in preset):  # the preset's go
+        changes = {key: value for key, value in changes.items() if not key.startswith(OPTION)}
+        changes["loss.options"] = options
+    return " ".join(["labkit train", str(recording.experiment["name"]), *(f"--set {_pair(*item)}" for item in changes.items())])
 
 
-def _flat(values: Mapping[str, Any], before: str = "") -> dict[str, str]:
-    flat: dict[str, str] = {}
-    for key, value in values.items():
-        if isinstance(value, Mapping):
-            flat |= _flat(value, f"{before}{key}.")
-        else:
-            flat[f"{before}{key}"] = f"{value:g}" if isinstance(value, float) else str(value)
-    return flat
+def _pair(key: str, value: Any) -> str:
+    """`key=value` for a shell, such that the command reads this value; a word stands as it is where it is read as one."""
+    from labkit.cli import parse_settings
+
+    plain = f"{key}={value}"
+    return shlex.quote(plain if parse_settings([plain]) == {key: value} else f"{key}={json.dumps(value)}")
+
+
+def _text(value: Any) -> str:
+    """A value in a table: a real number as short as it can be told without another one being meant."""
+    short = f"{value:g}" if isinstance(value, float) else str(value)
+    return str(value) if isinstance(value, float) and float(short) != value else short

@@ -265,7 +265,7 @@ def test_usage_mistakes_are_exit_code_2(run):
 
 def test_poc_writes_the_report_and_prints_the_table(run, tmp_path, monkeypatch):
     monkeypatch.setattr("labkit.poc.embedded_source", lambda: "digits-8x8")
-    code, out, _ = run("poc", "--steps", "3", "--out", "here")
+    code, out, _ = run("poc", "--steps", "3", "--seed", "5", "--out", "here")
     assert code == 0
     assert out.startswith("Data in use: 8 x 8 digits")
     assert out.splitlines()[-1] == f"Report: {Path('here') / 'report.html'}"
@@ -285,6 +285,7 @@ def test_poc_writes_the_report_and_prints_the_table(run, tmp_path, monkeypatch):
     for preset in ("poc-proxy", "poc-ccp"):
         experiment = Experiment.from_json((tmp_path / "here" / f"{preset}.json").read_text())
         assert experiment.steps == 3 and Recording.load(tmp_path / "here" / f"{preset}.npz").steps[-1] == 3
+    assert "<pre>labkit poc --seed 5 --steps 3</pre>" in (tmp_path / "here" / "report.html").read_text()
 
 
 def test_poc_finds_out_before_training_that_it_cannot_write(run, tmp_path):

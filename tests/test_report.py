@@ -18,7 +18,6 @@ from PIL import Image
 from labkit.errors import LabError
 from labkit.report import report_html, write_report
 from labkit.report_queries import worst_queries
-from labkit.report_settings import train_command
 from labkit.training import Experiment, Trainer
 from labkit.training.recording import Recording
 from tests.datasets.pictures import make_cub
@@ -218,19 +217,6 @@ def test_samples_that_are_not_drawn_are_owned_up_to() -> None:
 def test_many_dimensions_say_that_they_are_projected() -> None:
     read = Reader(report_html(make_recording(2, dimensions=6)))
     assert "as a point in 6 dimensions" in read.text and "6-D, drawn in its 2 first principal components" in read.text
-
-
-def test_it_says_how_to_repeat_the_run(runs: dict[str, Recording]) -> None:
-    experiment = Experiment.preset("mnist-2d-ccp", seed=2, **{"optimizer.learning_rate": 5e-4})
-    recording = replace(runs["CCP"], experiment=experiment.to_dict())
-    assert train_command(recording) == "labkit train mnist-2d-ccp --set seed=2 --set optimizer.learning_rate=0.0005"
-    assert train_command(replace(recording, experiment={"name": "mine"})) == ""
-    assert "labkit poc --out here" in Reader(report_html(recording, command="labkit poc --out here")).text
-
-
-def test_settings_that_differ_are_marked(page: str) -> None:
-    marked = re.findall(r'<tr class="differs"><td><code>(.*?)</code>', page)
-    assert marked == ["name"]
 
 
 def test_a_saved_recording_gives_the_same_page(runs: dict[str, Recording], tmp_path: Path) -> None:
