@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -28,7 +29,7 @@ def as_code(experiment: Experiment, events: Iterable[Mapping[str, Any]], steps: 
     if sections:
         lines.append(f"from labkit.training.sections import {', '.join(sorted(set(sections)))}")
     lines += ["", "experiment = Experiment(", *(f"    {argument}," for argument in arguments), ")"]
-    lines += ["events = [", *(f"    {event!r}," for event in moved), "]"] if moved else ["events = []"]
+    lines += ["events = [", *(f"    {_literal(event)}," for event in moved), "]"] if moved else ["events = []"]
     given = f", loss={loss}" if loss else ""
     lines += [f"recording = replay(experiment, events, steps={steps}{given})", ""]
     return "\n".join(lines)
@@ -46,5 +47,14 @@ def _differing(value: Any, sections: list[str]) -> list[str]:
             sections.append(type(mine).__name__)
             found.append(f"{part.name}={type(mine).__name__}({', '.join(_differing(mine, sections))})")
         else:
-            found.append(f"{part.name}={mine!r}")
+            found.append(f"{part.name}={_literal(mine)}")
     return found
+
+
+def _literal(value: Any) -> str:
+    """A setting as Python writes it; infinity and NaN have no literal."""
+    if isinstance(value, Mapping):
+        return f"{{{', '.join(f'{_literal(key)}: {_literal(part)}' for key, part in value.items())}}}"
+    if isinstance(value, float) and not math.isfinite(value):
+        return f'float("{value}")'
+    return repr(value)

@@ -22,6 +22,11 @@ def test_the_code_of_every_preset_makes_that_experiment(name):
     assert run(code)["experiment"] == experiment
 
 
+def test_the_code_of_an_infinite_setting_makes_it_again():
+    experiment = Experiment.preset("mnist-2d-soft-triple-proxy", **{"loss.options.gamma": float("inf")})
+    assert run(as_code(experiment, [], 0).partition("recording =")[0])["experiment"] == experiment
+
+
 def test_the_code_repeats_a_run_whose_controls_were_moved(digits):
     trainer = Trainer(tiny(seed=2), splits=digits)
     trainer.recording()
@@ -29,7 +34,8 @@ def test_the_code_repeats_a_run_whose_controls_were_moved(digits):
     change(trainer, "optimizer.learning_rate", 1e-3)
     change(trainer, "projections.selection", "random")
     trainer.step(8)
-    code = as_code(trainer.experiment.replace(**{"optimizer.learning_rate": 3e-3, "projections.selection": "k_center"}), trainer.recorder.events, 15)
+    begun = trainer.experiment.replace(**{"optimizer.learning_rate": 3e-3, "projections.selection": "k_center"})
+    code = as_code(begun, trainer.recorder.events, 15)
     assert "seed=2" in code and code.count("'setting'") == 2
     same(run(code)["recording"], trainer.recording())
 
