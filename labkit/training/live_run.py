@@ -198,7 +198,7 @@ class LiveRun:
         recorder, trainer = self.trainer.recorder, self.trainer
         for at in range(len(self._frames), len(recorder.steps)):
             proxies = recorder.proxies[at].numpy() if recorder.proxies else None
-            self._frames.append(Frame(recorder.steps[at], recorder.embeddings[at].numpy(), proxies))
+            self._frames.append(_frame(recorder.steps[at], recorder.embeddings[at].numpy(), proxies))
         if len(self._metrics.get("step", ())) != len(recorder.metrics["step"]):
             self._metrics = {name: tuple(values) for name, values in recorder.metrics.items()}
         live = self._frames[-1]
@@ -206,7 +206,7 @@ class LiveRun:
         if fresh and (live.step != trainer.steps_done or begun):
             references = trainer.references.current()
             proxies = None if references is None else references.numpy().copy()
-            live = self._live = Frame(trainer.steps_done, trainer.embed(trainer.sample.images).float().numpy(), proxies)
+            live = self._live = _frame(trainer.steps_done, trainer.embed(trainer.sample.images).float().numpy(), proxies)
         elif self._live is not None and self._live.step > live.step:
             live = self._live
         return {
@@ -219,13 +219,25 @@ class LiveRun:
             "experiment": self.experiment,
             "settings": trainer.experiment,
             "options": controls.hot_options(trainer.loss),
-            "labels": recorder.fixed["labels"],
+            "labels": _read_only(recorder.fixed["labels"]),
             "class_names": tuple(recorder.fixed["class_names"]),
-            "thumbnails": recorder.fixed["thumbnails"],
+            "thumbnails": _read_only(recorder.fixed["thumbnails"]),
             "loss": self.loss,
         }
 
 
+def _read_only(array: Any) -> Any:
+    """A view that nobody writes through: the recording has the same memory. None stays None."""
+    if array is None:
+        return None
+    view = np.asarray(array).view()
+    view.flags.writeable = False
+    return view
+
+
+def _frame(step: int, embeddings: Array, proxies: Array | None) -> Frame:
+    return Frame(step, _read_only(embeddings), _read_only(proxies))
+
+
 def _boundary(problem: Mapping[str, Any]) -> Boundary:
-    chosen = problem["next_proxies"]
-    return Boundary(problem["end"], problem["snapshot"], None if chosen is None else np.asarray(chosen))
+    return Boundary(problem["end"], problem["snapshot"], _read_only(problem["next_proxies"]))

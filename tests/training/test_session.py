@@ -74,6 +74,19 @@ def test_snapshots_are_never_changed_by_what_comes_after(digits):
     assert later.version > first.version and later.step == 26
 
 
+def test_nothing_of_a_snapshot_can_be_written_to(digits):
+    """Its frames lie in the recording's memory."""
+    session = session_of(digits)
+    session.start()
+    while not session.run_pending(1).boundaries:
+        pass
+    snapshot = session.run_pending(1)
+    frames = [array for frame in (snapshot.live, *snapshot.stored) for array in (frame.embeddings, frame.proxies)]
+    for array in (*frames, snapshot.chosen(), snapshot.labels, snapshot.thumbnails):
+        with pytest.raises(ValueError, match="read-only"):
+            array[...] = 0
+
+
 def test_what_is_seen_is_what_is_there(digits):
     session = session_of(digits)
     session.step(12)
