@@ -38,6 +38,7 @@ def index(
     """Embed a folder of pictures, to be searched with `labkit search`."""
     from labkit.serving import ImageIndex, open_model
 
+    ImageIndex.check_place(out)  # before the minutes that embedding takes
     made = ImageIndex.of_folder(open_model(model), folder, unusable=unusable, progress=True)
     made.save(out)
     typer.echo(f"Index: {out}, {len(made):,} pictures of {len(set(made.classes)):,} classes")

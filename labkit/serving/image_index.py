@@ -16,7 +16,7 @@ from labkit.datasets.folder import PART_FOLDERS
 from labkit.errors import LabError
 from labkit.geometry import NORMALIZATIONS
 from labkit.serving.index_arrays import names_of, narrowed, tensor_of
-from labkit.serving.index_files import Kept, read_index, write_index
+from labkit.serving.index_files import Kept, check_place, read_index, write_index
 from labkit.serving.model_card import normalized_rows
 from labkit.serving.picture_files import Embeds, Files, check_model, embed_pictures
 from labkit.validation import check_choice, check_embeddings, check_number, check_path, check_word, describe
@@ -177,6 +177,16 @@ class ImageIndex:
             order = np.argsort(exact, kind="stable")[:k]
             places[row], distances[row] = near[order], exact[order]
         return places, distances
+
+    @staticmethod
+    def check_place(path: str | os.PathLike[str]) -> None:
+        """Refuse a folder that `save` would refuse, before the pictures are embedded. Writes nothing.
+
+        Raises
+        ------
+        LabError : no path; something else lies in the folder; it cannot be made or written to.
+        """
+        check_place(path)
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the index as a folder: `index.json`, and the vectors as a file of faiss (`faiss.read_index` opens it).

@@ -62,11 +62,7 @@ def write_index(path: str | os.PathLike[str], index: Any, kept: Kept) -> Path:
     """
     import faiss
 
-    folder = check_path("path", path)
-    try:
-        older = _older_vectors(folder)
-    except OSError as error:
-        raise storage_error(path, error) from error
+    folder, older = check_place(path)
     data = faiss.serialize_index(index).tobytes()
     digest = hashlib.sha256(data).hexdigest()
     vectors = folder / f"vectors-{digest[:16]}.faiss"
@@ -78,6 +74,25 @@ def write_index(path: str | os.PathLike[str], index: Any, kept: Kept) -> Path:
         if other != vectors:
             other.unlink(missing_ok=True)
     return folder
+
+
+def check_place(path: str | os.PathLike[str]) -> tuple[Path, list[Path]]:
+    """The folder, and the files with older vectors in it, if an index may be written there; nothing is written yet.
+
+    Raises
+    ------
+    LabError : no path; the folder holds something else; it cannot be made or written to.
+    """
+    folder = check_path("path", path)
+    try:
+        older = _older_vectors(folder)
+        above = next(one for one in (folder.absolute(), *folder.absolute().parents) if one.exists())
+    except OSError as error:
+        raise storage_error(path, error) from error
+    if not above.is_dir() or not os.access(above, os.W_OK):
+        said = f"{above}, which is {'read-only' if above.is_dir() else 'a file'}"
+        raise LabError(str(path), "a place that may be written to", said, "Choose another folder, or make it writable.")
+    return folder, older
 
 
 def _older_vectors(folder: Path) -> list[Path]:

@@ -9,7 +9,9 @@ import torch
 
 from labkit.datasets import DataWarning
 from labkit.errors import LabError
-from labkit.serving import ImageIndex, WholeModel, embed_pictures, read_pictures
+from labkit.serving import ImageIndex, WholeModel, embed_pictures, export_model, read_pictures
+from labkit.training import Trainer
+from tests.command import program
 from tests.datasets.pictures import make_folder, picture
 
 
@@ -191,21 +193,9 @@ def test_files_that_are_no_pictures(model, tmp_path):
 
 
 def test_from_the_command_line(digits, tmp_path, monkeypatch, capsys):
-    import sys
-
-    from labkit import cli
-    from labkit.training import Trainer
-
+    call = program(monkeypatch, capsys)
     run, folder = tmp_path / "run", make_folder(tmp_path / "pictures", ["ant", "bee"], each=3)
     Trainer(digits.experiment, directory=run).run(progress=False)
-
-    def call(*words):
-        monkeypatch.setattr(sys, "argv", ["labkit", *map(str, words)])
-        with pytest.raises(SystemExit) as ended:
-            cli.main()
-        printed = capsys.readouterr()
-        return ended.value.code or 0, printed.out, printed.err
-
     code, out, _ = call("export", run, "--to", tmp_path / "m.pt")
     assert code == 0 and "1 x 28 x 28 pixels" in out and "lipschitz" in out
     code, out, _ = call("index", tmp_path / "m.pt", folder, "--out", tmp_path / "index")
@@ -214,3 +204,27 @@ def test_from_the_command_line(digits, tmp_path, monkeypatch, capsys):
     assert code == 0 and out.splitlines()[0].split()[-2:] == ["bee", "bee/1.png"] and len(out.splitlines()) == 2
     code, out, err = call("search", run, tmp_path / "index", folder / "bee" / "9.png")
     assert code == 2 and out == "" and err.count("\n") == 1 and "9.png" in err
+
+
+def test_a_folder_of_others_is_refused_before_anything_is_embedded(model, tmp_path, monkeypatch, capsys):
+    def too_early(*_arguments, **_options):
+        raise AssertionError("embeds first")
+
+    monkeypatch.setattr("labkit.serving.image_index.embed_pictures", too_early)
+    pictures, mine = make_folder(tmp_path / "pictures", ["ant", "bee"], each=3), tmp_path / "mine"
+    mine.mkdir()
+    (mine / "letter.txt").write_text("dear")
+    exported = export_model(model, tmp_path / "m.pt")
+    for out, words in ((mine, "letter.txt"), (mine / "letter.txt", "a file"), (mine / "letter.txt" / "index", "a file")):
+        code, said, err = program(monkeypatch, capsys)("index", exported, pictures, "--out", out)
+        assert code == 2 and said == "" and err.count("\n") == 1 and words in err
+    assert [p.name for p in mine.iterdir()] == ["letter.txt"]
+
+
+def test_a_place_that_will_do_stays_as_it_was(tmp_path):
+    (tmp_path / "empty").mkdir()
+    for place in (tmp_path / "not" / "there", tmp_path / "empty", named(points()).save(tmp_path / "index")):
+        before = {p: p.read_bytes() for p in tmp_path.rglob("*") if p.is_file()}
+        ImageIndex.check_place(place)
+        assert {p: p.read_bytes() for p in tmp_path.rglob("*") if p.is_file()} == before
+    assert not (tmp_path / "not").exists()
