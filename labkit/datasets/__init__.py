@@ -7,7 +7,7 @@ from labkit.datasets.features import frozen_features
 from labkit.datasets.fetching import fetch
 from labkit.datasets.images import ImageSet, Splits, spread_sample, stratified_split
 from labkit.datasets.photos import PhotoSet
-from labkit.datasets.protocols import DataWarning, PhotoSplits, load_images
+from labkit.datasets.protocols import DataWarning, PhotoSplits, fold_of_classes, load_images
 from labkit.datasets.readers import read_catalogue
 from labkit.datasets.registry import registry
 from labkit.datasets.roots import data_root
@@ -27,6 +27,7 @@ __all__ = [
     "embedded_source",
     "example_folder",
     "fetch",
+    "fold_of_classes",
     "frozen_features",
     "load_digits",
     "load_images",

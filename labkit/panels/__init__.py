@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from labkit.panels.k_center_stepper import KCenterStepper
     from labkit.panels.loss_lens import LossLens
     from labkit.panels.playground import Playground
+    from labkit.panels.playground_presets import live_experiment
     from labkit.panels.run_comparison import RunComparison
     from labkit.panels.setting_grid import SettingGrid
 
@@ -20,13 +21,22 @@ _HOME = {
     "Playground": "playground",
     "RunComparison": "run_comparison",
     "SettingGrid": "setting_grid",
+    "live_experiment": "playground_presets",
 }
 
-__all__ = ["EmbeddingExplorer", "KCenterStepper", "LossLens", "Playground", "RunComparison", "SettingGrid"]
+__all__ = [
+    "EmbeddingExplorer",
+    "KCenterStepper",
+    "LossLens",
+    "Playground",
+    "RunComparison",
+    "SettingGrid",
+    "live_experiment",
+]
 
 
 def __getattr__(name: str) -> Any:
-    """Import a panel on first use (PEP 562)."""
+    """Import a panel, or what else has a name here, on first use (PEP 562)."""
     if name not in _HOME:
         raise AttributeError(f"module 'labkit.panels' has no attribute {name!r}")
     return getattr(importlib.import_module(f"labkit.panels.{_HOME[name]}"), name)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from labkit.training.experiment import Experiment
-from labkit.training.folds import check_folds, table, train_folds
+from labkit.training.folds import check_folds, folds_table, train_folds
 from labkit.training.published import published_line
 from labkit.training.tensorboard import TensorBoardLog
 from labkit.training.trainer import Callback, Trainer
@@ -38,7 +38,7 @@ def train_command(
         check_folds(experiment, fold)
     if fold == "all":
         figures = train_folds(experiment, folder, resume=resume, device=device, tensorboard=tensorboard, say=say)
-        say(f"On the test classes, in per cent:\n{table(figures)}\nRuns: {folder}")
+        say(f"On the test classes, in per cent:\n{folds_table(figures)}\nRuns: {folder}")
         join_world(device).leave()
         return
     log: list[Callback] = [TensorBoardLog(folder / "tensorboard")] if tensorboard else []

@@ -127,7 +127,7 @@ def _figures(queries: Tensor, gallery: Tensor, labels: Tensor, gallery_labels: T
     return {name: float(figures[name]) for name in SHOWN}
 
 
-def table(figures: FoldFigures) -> str:
+def folds_table(figures: FoldFigures) -> str:
     """The figures as lines of text, the published ones beside them where there are any."""
     lines = [f"{'':26}" + "".join(f"{name:>12}" for name in SHOWN)]
     rows = [(f"fold {number}", fold) for number, fold in enumerate(figures.folds)]

@@ -8,7 +8,7 @@ from labkit.errors import LabError
 from labkit.losses import ContrastiveLoss
 from labkit.metrics import retrieval_metrics
 from labkit.training import Experiment, Recording
-from labkit.training.folds import check_folds, fold_figures, table, train_folds
+from labkit.training.folds import check_folds, fold_figures, folds_table, train_folds
 from labkit.training.published import published
 from tests.datasets.pictures import make_cub
 
@@ -89,13 +89,13 @@ def test_with_a_gallery_queries_are_looked_up_in_it_alone():
 
 def test_the_table_has_the_published_row_beside_ours():
     pairs = [(e, e[:0]) for e in models()]
-    text = table(fold_figures(pairs, LABELS, row=published("c2-ccp-l", "cub")))
+    text = folds_table(fold_figures(pairs, LABELS, row=published("c2-ccp-l", "cub")))
     lines = {line[:26].strip(): line[26:].split() for line in text.splitlines()}
     assert lines["published, concatenated"] == ["69.73", "28.02", "-"] and lines["published, separated"] == ["62.39", "22.67", "-"]
     figures = fold_figures(pairs, LABELS)
     assert lines["concatenated"] == [f"{100 * figures.concatenated[n]:.2f}" for n in ("p_at_1", "map_at_r", "p_at_r")]
     assert "fold 2" in lines and "C2-CCP-L" in text
-    assert "ublished" not in table(figures)
+    assert "ublished" not in folds_table(figures)
 
 
 def test_what_has_no_folds_is_told_with_how_to_run_it():
@@ -112,4 +112,4 @@ def test_what_has_no_folds_is_told_with_how_to_run_it():
 
 def test_a_published_row_without_such_figures_is_not_shown():
     pairs = [(e, e[:0]) for e in models()]
-    assert "ublished" not in table(fold_figures(pairs, LABELS, row=published("rll-h", "cub")))
+    assert "ublished" not in folds_table(fold_figures(pairs, LABELS, row=published("rll-h", "cub")))
