@@ -108,6 +108,9 @@ class Experiment:
     def replace(self, **changes: Any) -> Experiment:
         """A copy with other settings, e.g. `replace(seed=1, **{"optimizer.learning_rate": 1e-3})`.
 
+        `section.field` changes one field. A whole section, as a dataclass or a dictionary, takes the place of the old one:
+        fields that a dictionary does not name take their defaults, not what they were.
+
         Raises
         ------
         LabError : unknown setting (the nearest is suggested), or a value that the setting refuses.
@@ -131,7 +134,6 @@ class Experiment:
             if not dataclasses.is_dataclass(section):
                 raise LabError("setting", f"{head!r} alone, since it has no parts", repr(key))
             check_choice("setting", key, [f"{head}.{f.name}" for f in dataclasses.fields(section)])
-            # a whole number is welcome wherever a real number is
             top[head] = dataclasses.replace(section, **{rest: value})  # type: ignore[type-var]
         return dataclasses.replace(self, **top)
 

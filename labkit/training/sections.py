@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass, field
 from typing import Any
 
+from labkit.datasets.protocols import NOT_COLOUR, PROTOCOLS, UNUSABLE
 from labkit.errors import LabError
+from labkit.models.backbones import POOLINGS
+from labkit.models.trunks import PHOTO_NETWORKS
 from labkit.validation import check_choice, check_number
 
 NETWORKS = ("resnet20v2", "small")
-PHOTO_NETWORKS = ("efficientnet-lite0", "bn-inception", "resnet50")
 SOURCES = ("auto", "mnist", "mnist-5k", "digits-8x8")
 PHOTO_SOURCES = ("cub", "cars", "sop", "in-shop")
 AUGMENTATIONS = ("none", "shift", "affine")
@@ -25,8 +28,8 @@ class Data:
     """Which pictures, and how a batch is drawn from them.
 
     `source` is one of the digits, one of the four image data sets, or the path of a folder of pictures or a CSV file (with
-    a / in it, as in ./birds, or ending in .csv). With `train_classes` = C > 0 the network is trained on the first C classes and judged on all others, which it has never
-    seen; with 0 it is trained and judged on the same classes.
+    a / in it, as in ./birds, or ending in .csv). With `train_classes` = C > 0 the network is trained on the first C classes
+    and judged on all others, which it has never seen; with 0 it is trained and judged on the same classes.
     """
 
     source: str = "auto"
@@ -77,7 +80,7 @@ class Photos:
     keep_pixels: bool = True
 
     def check(self) -> None:
-        check_choice("photos.protocol", self.protocol, ("mlrc", "conventional"))
+        check_choice("photos.protocol", self.protocol, PROTOCOLS)
         check_number("photos.folds", self.folds, low=2, whole=True)
         check_number("photos.fold", self.fold, low=0, high=self.folds - 1, whole=True)
         check_number("photos.train_folds", self.train_folds, low=0, high=self.folds - 1, whole=True)
@@ -87,8 +90,8 @@ class Photos:
         check_choice("photos.crop", self.crop, ("scaled", "plain"))
         check_number("photos.smallest", self.smallest, low=0, high=1, open_low=True)
         check_number("photos.flip", self.flip, low=0, high=1)
-        check_choice("photos.unusable", self.unusable, ("refuse", "skip"))
-        check_choice("photos.not_colour", self.not_colour, ("convert", "skip", "refuse"))
+        check_choice("photos.unusable", self.unusable, UNUSABLE)
+        check_choice("photos.not_colour", self.not_colour, NOT_COLOUR)
 
 
 @dataclass(frozen=True)
@@ -124,7 +127,7 @@ class Network:
     def check(self) -> None:
         if not self.name.startswith("timm:"):
             check_choice("network.name", self.name, (*NETWORKS, *PHOTO_NETWORKS, "timm:<name>"))
-        check_choice("network.pooling", self.pooling, ("average", "average+max"))
+        check_choice("network.pooling", self.pooling, POOLINGS)
         check_choice("network.head", self.head, ("random", "pca"))
         check_choice("network.train", self.train, ("all", "head"))
         own = (self.weights, self.pooling, self.head, self.train)
@@ -144,6 +147,10 @@ class Loss:
 
     name: str = "c2"
     options: dict[str, Any] = field(default_factory=dict, hash=False)
+
+    def __post_init__(self) -> None:
+        if isinstance(self.options, dict):  # its own: who changes it changes neither a preset nor what it was made of
+            object.__setattr__(self, "options", copy.deepcopy(self.options))
 
     def check(self) -> None:
         from labkit.training.registry import check_loss_options

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from labkit.errors import LabError
 from labkit.training import Experiment
+from labkit.training.sections import Loss, Optimizer
 
 
 @pytest.mark.parametrize("name", Experiment.presets())
@@ -28,6 +29,22 @@ def test_presets_cover_each_method_and_each_pair_loss():
 def test_it_is_frozen():
     with pytest.raises(dataclasses.FrozenInstanceError):
         Experiment().seed = 3
+
+
+@pytest.mark.parametrize("name", ["mnist-2d-ccp", "mnist-2d-c2", "cub-c2"])
+def test_options_that_are_changed_afterwards_change_no_other_experiment(name):
+    before = Experiment.preset(name).to_dict()
+    Experiment.preset(name).loss.options["neg_margin"] = 0.123
+    assert Experiment.preset(name).to_dict() == before
+    mine = {"neg_margin": 0.6}
+    experiment = Experiment(loss=Loss("c2", mine))
+    mine["neg_margin"] = 0.123
+    assert experiment.loss.options == {"neg_margin": 0.6}
+
+
+def test_a_section_given_as_a_dictionary_is_that_dictionary_and_defaults():
+    changed = Experiment.preset("poc-ccp").replace(optimizer={"weight_decay": 0.0})
+    assert changed.optimizer == Optimizer(weight_decay=0.0) != Experiment.preset("poc-ccp").optimizer
 
 
 def test_changes_reach_sections_and_loss_options():
