@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from labkit.errors import LabError
 
 PICTURES = (".jpg", ".jpeg", ".png", ".bmp", ".webp", ".tif", ".tiff", ".gif")
-PARTS = ("train", "test", "query", "gallery")
+PARTS = ("train", "test", "query", "gallery")  # also the names of folders, and of splits in a table
 SHOWN = 3  # examples in a message; the count tells the rest
 
 

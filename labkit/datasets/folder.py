@@ -10,13 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from labkit.datasets.catalogue import Catalogue, halves, is_picture
+from labkit.datasets.catalogue import PARTS, Catalogue, halves, is_picture
 from labkit.errors import LabError
 from labkit.files import storage_error
 
 COLUMNS = ("path", "label", "split")
 NUMBER = re.compile(r"0|-?[1-9][0-9]{0,16}")  # as Python writes them, so that no two are one number
-PART_FOLDERS = ("train", "test", "query", "gallery")
 
 
 def read_folder(path: str | os.PathLike[str]) -> Catalogue:
@@ -34,7 +33,7 @@ def read_folder(path: str | os.PathLike[str]) -> Catalogue:
     if not folder.is_dir():
         raise LabError(str(path), "a folder of pictures", "a file" if folder.exists() else "nothing there")
     top = _folders(folder)
-    parts = {name: folder / name for name in top if name in PART_FOLDERS}
+    parts = {name: folder / name for name in top if name in PARTS}
     split = bool(parts) and set(top) == set(parts) and "train" in parts
     classes = sorted({name for part in parts.values() for name in _folders(part)} if split else top)
     ids = {name: number for number, name in enumerate(classes)}
@@ -84,7 +83,7 @@ def read_table(path: str | os.PathLike[str]) -> Catalogue:
     except OSError as error:
         raise storage_error(path, error) from error
     for number, row in rows:
-        if not row["path"] or not row["label"] or row["split"] not in ("", *PART_FOLDERS):
+        if not row["path"] or not row["label"] or row["split"] not in ("", *PARTS):
             raise LabError(f"{path}, line {number}", "a path, a label, and train, test, query or gallery", str(row))
     if not rows:
         raise LabError(str(path), "at least one picture", "none")

@@ -24,6 +24,7 @@ from labkit.errors import LabError
 from labkit.threads import cores
 from labkit.validation import check_choice, check_number
 
+PROTOCOLS = ("mlrc", "conventional")
 UNUSABLE = ("refuse", "skip")
 NOT_COLOUR = ("convert", "skip", "refuse")
 SEEN = 2000
@@ -104,7 +105,7 @@ def load_images(
     -----
     DataWarning : a partial copy, classes with no picture or one, skipped pictures, one file in two classes.
     """
-    check_choice("protocol", protocol, ("mlrc", "conventional"))
+    check_choice("protocol", protocol, PROTOCOLS)
     check_choice("unusable", unusable, UNUSABLE)
     check_choice("not_colour", not_colour, NOT_COLOUR)
     check_number("folds", folds, low=2, whole=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import importlib
 import importlib.util
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +15,8 @@ from labkit.errors import LabError
 from labkit.models.initialise import global_generator_kept
 from labkit.validation import check_choice
 
-NAMES = ("efficientnet-lite0", "bn-inception", "resnet50")
+PHOTO_NETWORKS = ("efficientnet-lite0", "bn-inception", "resnet50")
+TIMM_NAMES = {"efficientnet-lite0": "tf_efficientnet_lite0", "resnet50": "resnet50.tv_in1k"}
 
 
 @dataclass(frozen=True)
@@ -46,18 +46,17 @@ def build_trunk(name: str, generator: torch.Generator) -> Trunk:
     ------
     LabError : unknown name (the nearest is suggested), or the package that has it is not installed.
     """
-    makers: Mapping[str, Callable[[], Trunk]] = {
-        "efficientnet-lite0": lambda: _timm("tf_efficientnet_lite0"),
-        "resnet50": lambda: _timm("resnet50.tv_in1k"),
-        "bn-inception": _bn_inception,
-    }
     if not isinstance(name, str) or not name.startswith("timm:"):
-        check_choice("network.name", name, [*NAMES, "timm:<name>"])
-    make = makers.get(name, lambda: _timm(name.removeprefix("timm:")))
+        check_choice("network.name", name, [*PHOTO_NETWORKS, "timm:<name>"])
     seed = int(torch.randint(2**31, (1,), generator=generator))
     with global_generator_kept():
         torch.default_generator.manual_seed(seed)  # libraries draw their first weights from the global generator
-        return make()
+        return _bn_inception() if name == "bn-inception" else _timm(timm_name(name))
+
+
+def timm_name(name: str) -> str:
+    """What timm calls a network of labkit's, or one that is named "timm:..."."""
+    return TIMM_NAMES.get(name, name.removeprefix("timm:"))
 
 
 def _timm(name: str) -> Trunk:

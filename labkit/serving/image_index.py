@@ -11,8 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from labkit.datasets.catalogue import is_picture
-from labkit.datasets.folder import PART_FOLDERS
+from labkit.datasets.catalogue import PARTS, is_picture
 from labkit.errors import LabError
 from labkit.geometry import NORMALIZATIONS
 from labkit.serving.index_arrays import names_of, narrowed, tensor_of
@@ -243,5 +242,5 @@ class ImageIndex:
 def _classes(names: Sequence[str]) -> list[str]:
     """The class of each picture by its path below the folder."""
     inside = [name.split("/")[:-1] for name in names]
-    split = all(parts and parts[0] in PART_FOLDERS for parts in inside)
+    split = all(parts and parts[0] in PARTS for parts in inside)
     return [(parts[1:] if split else parts)[0] if len(parts) > split else "" for parts in inside]
