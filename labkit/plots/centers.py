@@ -9,10 +9,12 @@ import numpy as np
 import plotly.graph_objects as go
 import torch
 from plotly.subplots import make_subplots
+from scipy import ndimage
 
 from labkit.errors import LabError
 from labkit.losses import BaseProxyLoss
 from labkit.plots import marks
+from labkit.plots.log_ticks import log_ticks
 from labkit.plots.palette import INK, class_color, plain, present, run_line
 from labkit.plots.plane import Plane
 from labkit.plots.reading import Floats, float_array, label_array, names_of
@@ -20,6 +22,7 @@ from labkit.plots.zones import center_weights
 from labkit.validation import check_number, describe
 
 REGION_PLACES = 121  # places a side at which the nearest class is told
+ROOM = 5  # such places between a region's edge and its name
 
 
 def class_regions(
@@ -78,6 +81,7 @@ def class_regions(
         fig.add_trace(_region_trace(at, nearest, len(classes)), 1, column)
         for trace in marks.sample_traces(x, y, classes, names, legend=column == 1):
             fig.add_trace(trace, 1, column)
+        fig.add_trace(_names_of_regions(at, nearest, names), 1, column)
         centers = loss.normalized(loss.weight.detach()).double().numpy().reshape(loss.num_classes, -1, 2)
         fig.add_trace(marks.proxy_trace(centers, names, size=13, legend=column == 1), 1, column)
         marks.square_axes(fig, extent, Plane.of(x), row=1, col=column, bare=True)
@@ -98,6 +102,23 @@ def _region_trace(at: Floats, nearest: Any, n: int) -> Any:
     steps = [[edge, color] for c, color in enumerate(colors) for edge in (c / n, (c + 1) / n)]
     return go.Heatmap(x=at, y=at, z=nearest, zmin=-0.5, zmax=n - 0.5, colorscale=steps, opacity=0.18, showscale=False,
                       hovertemplate="class %{z}<extra></extra>")  # fmt: skip
+
+
+def _names_of_regions(at: Floats, nearest: Any, names: list[str]) -> Any:
+    """A class's name in each of its regions that is wide enough for it, at the place farthest from the region's edge."""
+    xy, texts, colors = [], [], []
+    for index, name in enumerate(names):
+        pieces, count = ndimage.label(nearest == index)
+        for piece in range(1, count + 1):
+            depth = ndimage.distance_transform_edt(np.pad(pieces == piece, 1))[1:-1, 1:-1]
+            if depth.max() >= ROOM:
+                row, column = np.unravel_index(int(depth.argmax()), depth.shape)
+                xy.append((at[column], at[row]))
+                texts.append(f"<b>{plain(name)}</b>")
+                colors.append(class_color(index))
+    x, y = np.array(xy).reshape(-1, 2).T
+    return go.Scatter(x=marks.short(x), y=marks.short(y), mode="text", text=texts, textfont={"size": 15, "color": colors},
+                      showlegend=False, hoverinfo="skip")  # fmt: skip
 
 
 def distinct_centers(centers: Any, threshold: float = 0.1) -> Any:
@@ -166,7 +187,7 @@ def center_merging(taus: Any, centers: Any, *, threshold: float = 0.1, title: st
     fig.add_scatter(x=ticks, y=counts.mean(axis=1), mode="lines+markers", line=line, name="mean", row=1, col=1)
     fig.add_scatter(x=ticks, y=np.maximum(spread, 1e-6), mode="lines+markers", line=line, name="mean", row=2, col=1)
     fig.update_yaxes(title_text=f"distinct centres<br>of {k} per class", range=[0, k + 0.5], row=1)
-    fig.update_yaxes(title_text="mean distance<br>of own centres", type="log", row=2)
+    fig.update_yaxes(title_text="mean distance of own<br>centres (logarithmic)", **log_ticks(np.maximum(spread, 1e-6)), row=2)
     fig.update_xaxes(type="category")
     fig.update_xaxes(title_text="τ, weight of the regulariser", row=2)
     mean = counts.mean(axis=1)
@@ -210,7 +231,10 @@ def center_choice(similarities: Any, *, gammas: Any = None, at: float | None = 0
     if at is not None:
         check_number("at", at, low=0.0, open_low=True)
         fig.add_vline(x=at, line={"color": INK, "width": 1, "dash": "dot"})
-        head = f"At γ = {at:g} the nearest of {len(s)} centres has {center_weights(s, at).max():.0%} of the weight"
+        own = center_weights(s, at)
+        alike = int((own > 0.9 * own.max()).sum())
+        few = "the nearest" if alike == 1 else f"each of the nearest {alike}"
+        head = f"At γ = {at:g} {few} of {len(s)} centres has {own.max():.0%} of the weight"
     present(fig, title or head, note, width=760, height=420)
     fig.update_xaxes(type="log")
     fig.update_xaxes(title_text="γ (logarithmic)", row=2)

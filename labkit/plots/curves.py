@@ -25,6 +25,7 @@ STRIPS = (
     ("loss", "loss", False),
 )
 MAP_TICKS = (0.0, 0.5, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995, 0.998, 0.999)
+BOUNDARIES = ("dot", "dotted"), ("dash", "dashed"), ("longdash", "long dashes"), ("dashdot", "dashes and dots")
 SMALLEST = 1e-9  # a logarithmic axis has no zero: proxies that coincide are drawn here
 
 
@@ -141,12 +142,11 @@ def metric_strips(recordings: RecordingLike | Runs, *, title: str | None = None,
             fig.update_yaxes(**towards_one(scores), row=row, col=1)
         if logarithmic:
             fig.update_yaxes(**log_ticks(logarithmic_values(runs, key), 4), row=row, col=1)
-    boundaries = _boundaries(fig, runs)
+    note = _boundaries(fig, runs)
     _event_marks(fig, runs)
     several = findings.compare(runs)
     head = next((s for s in several if s.startswith("At step")), "") or findings.until_chosen(next(iter(runs.values())))
     fig.update_xaxes(title_text="step", row=len(strips), col=1)
-    note = "dotted lines: a proxy problem ends" if boundaries else ""
     present(fig, title if title is not None else head, note, width=width, height=130 * len(strips) + 60, above=35)
     fig.update_layout(legend={"orientation": "h", "y": 1.0, "yanchor": "bottom", "x": 0})
     return fig
@@ -163,8 +163,7 @@ def proxy_spread_over_time(recordings: RecordingLike | Runs, *, title: str | Non
     fig = go.Figure()
     for index, (name, recording) in enumerate(runs.items()):
         _add_run(fig, recording, "proxy_spread", name, index, True, markers=True)
-    boundaries = _boundaries(fig, runs)
-    note = "dotted lines: a proxy problem ends" if boundaries else ""
+    note = _boundaries(fig, runs)
     present(fig, title if title is not None else findings.collapses(runs), note, width=width, height=360, above=35)
     fig.update_layout(legend={"orientation": "h", "y": 1.0, "yanchor": "bottom", "x": 0})
     fig.update_xaxes(title_text="step")
@@ -223,17 +222,20 @@ def logarithmic_values(runs: Runs, key: str) -> Floats:
     return values
 
 
-def _boundaries(fig: Any, runs: Runs) -> int:
-    count = 0
-    for index, recording in enumerate(runs.values()):
+def _boundaries(fig: Any, runs: Runs) -> str:
+    """Vertical lines where proxy problems end, each run's in its colour and dashes; what they mean, as a line of text."""
+    said: list[str] = []
+    for index, (name, recording) in enumerate(runs.items()):
         last = max((int(s) for s in recording.metrics.get("step", ())), default=0)
-        for problem in recording.problems:
-            if problem.end < last:  # the end of the run is no boundary
-                fig.add_vline(
-                    x=problem.end, line={"color": run_line(index)["color"], "width": 1, "dash": "dot"}, opacity=0.7
-                )
-                count += 1
-    return count
+        ends = [problem.end for problem in recording.problems if problem.end < last]  # the end of the run is no boundary
+        dash, word = BOUNDARIES[len(said) % len(BOUNDARIES)]
+        for end in ends:
+            line = {"color": run_line(index)["color"], "width": 1, "dash": dash}
+            fig.add_vline(x=end, line=line, opacity=0.7)
+        said += [f"{word}: {plain(name)}"] if ends else []
+    if len(said) > 1:
+        return f"vertical lines: a proxy problem ends ({', '.join(said)})"
+    return "dotted lines: a proxy problem ends" if said else ""
 
 
 def _event_marks(fig: Any, runs: Runs) -> None:

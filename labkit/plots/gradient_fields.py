@@ -153,8 +153,8 @@ def scale_note(field: Field, log: bool) -> str:
     if not np.any(field.force):
         return "No arrows: the gradient is 0 everywhere"
     if log:
-        return f"An arrow of one cell: a gradient of {unit:.3g}; with each third of its length less, a tenth of that"
-    return f"An arrow of one cell: a gradient of {unit:.3g}; longer than {LONGEST} cells is cut"
+        return f"An arrow as long as arrows stand apart: a gradient of {unit:.3g}; each third of that less: a tenth"
+    return f"An arrow as long as arrows stand apart: a gradient of {unit:.3g}, in this picture; cut at {LONGEST} times that"
 
 
 def ground_traces(field: Field, finer: Field | None = None) -> list[Any]:
@@ -187,14 +187,15 @@ def key_traces(field: Field) -> list[Any]:
     keys = [go.Scatter(x=[None], y=[None], mode="lines", line={"color": "#AAAAAA"}, name="equal loss")]
     if field.pulled is None:
         return keys
-    edge = {"color": INK, "width": 1.5, "dash": "dot"}
-    keys.append(go.Scatter(x=[None], y=[None], mode="lines", line=edge, name="edge of the pulls, of the pushes"))
-    texts = f"own class pulls:<br>{field.texts[0]}", f"others push:<br>{field.texts[1]}", "both at once"
-    rims = SAME, OTHER, FAINT
+    for color, what in ((SAME, "edge of the pulls"), (OTHER, "edge of the pushes")):
+        edge = {"color": color, "width": 1.5, "dash": "dot"}
+        keys.append(go.Scatter(x=[None], y=[None], mode="lines", line=edge, name=what))
+    texts = f"own class pulls:<br>{field.texts[0]}", f"others push:<br>{field.texts[1]}", "both at once", "nobody acts"
+    rims = SAME, OTHER, FAINT, FAINT
     return keys + [
         go.Scatter(x=[None], y=[None], mode="markers", name=text,
                    marker={"symbol": "square", "size": 15, "color": tint, "line": {"color": rim, "width": 1}})
-        for text, tint, rim in zip(texts, TINTS[1:], rims, strict=True)
+        for text, tint, rim in zip(texts, (*TINTS[1:], TINTS[0]), rims, strict=True)
     ]  # fmt: skip
 
 

@@ -24,6 +24,7 @@ from labkit.plots.reading import Floats, Ints
 
 MANY = 5000  # from so many samples on, drawing is left to WebGL
 NUMBER_GAP = 0.08  # between a class's outer edge and its number, in half widths of the picture
+MOST_TURNS = 100  # of moving numbers apart
 MOST_NAMED = 20  # classes that a map writes the names of
 WORD, WORDY = 3, 13  # a name of more characters than WORD is written in letters of WORDY pixels, in lines of so many
 FEW = 500  # so many samples, with no proxies among them, are told apart by one filled shape for each class
@@ -90,8 +91,23 @@ def number_positions(xy: Floats, labels: Ints, classes: Ints, gap: float) -> Flo
     length = np.linalg.norm(outward, axis=1, keepdims=True)
     outward = np.divide(outward, length, out=np.zeros_like(outward), where=length > 1e-9)
     edge = [np.quantile((m - middle) @ o, 0.98) for m, middle, o in zip(members, medians, outward, strict=True)]
-    moved: Floats = medians + (np.array(edge)[:, None] + gap) * outward
-    return moved
+    return kept_apart(medians + (np.array(edge)[:, None] + gap) * outward, gap)
+
+
+def kept_apart(places: Floats, apart: float, edge: float = np.inf) -> Floats:
+    """(C, 2) places, those nearer to each other than `apart` moved, in a great crowd as far as it goes; none beyond ± `edge`."""
+    angles = 2.4 * np.arange(len(places))  # no two alike, for those on one spot
+    nudge = 1e-3 * np.stack((np.cos(angles), np.sin(angles)), axis=1)
+    moved: Floats = places / apart
+    for turn in range(MOST_TURNS):
+        gaps = (moved + nudge)[:, None] - (moved + nudge)
+        distances = np.linalg.norm(gaps, axis=2) + 2 * np.eye(len(places))
+        lacking = np.maximum(1 - distances, 0)
+        if lacking.max(initial=0) < 0.02:
+            return places if turn == 0 else moved * apart
+        moved += (gaps * (0.5 * lacking / distances)[:, :, None]).sum(axis=1)
+        moved = moved.clip(-edge / apart, edge / apart)
+    return moved * apart
 
 
 def number_trace(positions: Floats, names: list[str], *, size: int = 18) -> Any:

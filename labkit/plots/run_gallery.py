@@ -12,7 +12,7 @@ from labkit.plots.embedding_map import evenly_per_class
 from labkit.plots.findings import number
 from labkit.plots.palette import plain, present
 from labkit.plots.plane import Plane
-from labkit.plots.reading import Floats, RecordingLike, Runs, check_pixels, check_sample, named_runs, names_of, value_at
+from labkit.plots.reading import RecordingLike, Runs, check_pixels, check_sample, named_runs, names_of, value_at
 from labkit.validation import check_number
 
 
@@ -60,7 +60,8 @@ def run_gallery(
         for trace in marks.sample_traces(xy[kept], y[kept], classes, names, size=5, legend=False):
             fig.add_trace(trace, **where)
         extent = marks.extent_of(plane, xy)
-        places = _apart(marks.number_positions(xy, y, classes, marks.NUMBER_GAP * extent), extent)
+        places = marks.number_positions(xy, y, classes, marks.NUMBER_GAP * extent)
+        places = marks.kept_apart(places, 0.14 * extent, 0.93 * extent)  # small pictures: a number's height
         fig.add_trace(marks.number_trace(places, names, size=14), **where)
         marks.square_axes(fig, extent, plane, bare=True, **where)
     judged = all("chosen_step" in run.final for run in runs.values())
@@ -70,21 +71,6 @@ def run_gallery(
     fig.update_layout(margin={"l": 20, "r": 20, "b": 20})
     fig.update_annotations(font_size=13)
     return fig
-
-
-def _apart(places: Floats, extent: float) -> Floats:
-    """The same places, those closer than a number's height pushed apart, but not out of the picture."""
-    places, gap, edge = places.copy(), 0.14 * extent, 0.93 * extent
-    for _ in range(100):
-        between = places[:, None] - places
-        distance = np.linalg.norm(between, axis=2)
-        np.fill_diagonal(distance, np.inf)
-        lacking = np.maximum(gap - distance, 0)
-        if not lacking.any():
-            break
-        places += np.einsum("ij,ijk->ik", 0.3 * lacking / np.maximum(distance, 1e-9), between)
-        places = np.clip(places, -edge, edge)
-    return places
 
 
 def _shown(run: RecordingLike) -> int:

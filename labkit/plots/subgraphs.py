@@ -82,7 +82,7 @@ def sample_subgraph(
     note = f"width of an edge: similarity, {similarities.min():.2f} … {similarities.max():.2f}"
     note += f"; {plane.note}" if plane.note else ""
     present(fig, title or text, note, width=int(size * 1.75), height=size, above=10)
-    _axes(fig, np.concatenate([plane(proxies), plane(point)]))
+    _axes(fig, np.concatenate([plane(proxies), plane(point)]), "principal component" if plane.projected else "coordinate")
     return fig
 
 
@@ -118,17 +118,17 @@ def _edge_traces(ends: Floats, start: Floats, owners: Any, similarities: Floats)
 
 
 def _apart(xy: Floats, names: list[str]) -> list[str]:
-    """The names, but one alone where proxies of a name have come together: written on top of each other nobody reads them."""
+    """The names, but one alone where proxies have come together: written on top of each other nobody reads them."""
     near = 0.1 * max(float(np.ptp(xy)), 1e-9) if len(xy) else 0.0
     shown: list[int] = []
     for i, place in enumerate(xy):
-        if all(names[i] != names[j] or float(np.linalg.norm(place - xy[j])) > near for j in shown):
+        if all(float(np.linalg.norm(place - xy[j])) > (near if names[i] == names[j] else 0.3 * near) for j in shown):
             shown.append(i)
     return [name if i in shown else "" for i, name in enumerate(names)]
 
 
 def _node_traces(xy: Floats, point: Floats, chosen: Any, owners: Any, label: int, names: list[str]) -> list[Any]:
-    selected = np.isin(np.arange(len(xy)), chosen)
+    selected, inside = np.isin(np.arange(len(xy)), chosen), max(map(len, names)) <= 2  # a short name fits into its square
     traces = []
     for mask, name in ((~selected, "not connected"), (selected, "connected")):
         colors = [class_color(int(c)) for c in owners[mask]]
@@ -136,11 +136,12 @@ def _node_traces(xy: Floats, point: Floats, chosen: Any, owners: Any, label: int
         traces.append(
             go.Scatter(
                 x=short(xy[mask, 0]), y=short(xy[mask, 1]), mode="markers+text" if name == "connected" else "markers",
-                marker={"symbol": PROXY_SYMBOL, "size": 13 if name == "connected" else 8, "color": fill,
+                marker={"symbol": PROXY_SYMBOL, "size": (16 if inside else 13) if name == "connected" else 8, "color": fill,
                         "line": {"width": 1.5, "color": colors or INK}},
                 opacity=1.0 if name == "connected" else 0.6, text=_apart(xy[mask], [names[c] for c in owners[mask]]),
-                textposition="top right", name=f"proxy, {name}",
-                hovertext=_apart(xy[mask], [names[c] for c in owners[mask]]),
+                textposition="middle center" if inside else "top right", name=f"proxy, {name}",
+                textfont={"size": 11, "color": "white"} if inside else None,
+                hovertext=[names[c] for c in owners[mask]],
                 hovertemplate=f"proxy of class %{{hovertext}}, {name}<extra></extra>",
             )
         )  # fmt: skip
@@ -164,11 +165,12 @@ def _bars(sums: Floats, share: Floats, label: int, names: list[str]) -> Any:
     )  # fmt: skip
 
 
-def _axes(fig: Any, xy: Floats) -> None:
+def _axes(fig: Any, xy: Floats, axis: str) -> None:
     extent = 1.25 * float(np.abs(xy).max())
-    fig.update_xaxes(range=[-extent, extent], constrain="domain", showgrid=False, row=1, col=1)
-    fig.update_yaxes(range=[-extent, extent], scaleanchor="x", showgrid=False, row=1, col=1)
+    square = {"range": [-extent, extent], "showgrid": False, "title_standoff": 4}
+    fig.update_xaxes(title_text=f"{axis} 1", constrain="domain", **square, row=1, col=1)
+    fig.update_yaxes(title_text=f"{axis} 2", scaleanchor="x", **square, row=1, col=1)
     fig.update_xaxes(title_text="Z, sum of similarities; share in %", zeroline=True,
                      zerolinecolor=FAINT, row=1, col=2)  # fmt: skip
     fig.update_yaxes(title_text="class", type="category", autorange="reversed", row=1, col=2)
-    fig.update_layout(legend={"orientation": "h", "y": -0.12, "x": 0})
+    fig.update_layout(legend={"orientation": "h", "y": -0.2, "x": 0})

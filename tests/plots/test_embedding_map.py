@@ -12,7 +12,7 @@ import torch
 from labkit.errors import LabError
 from labkit.plots import embedding_map
 from labkit.plots.embedding_map import evenly_per_class
-from labkit.plots.marks import number_positions
+from labkit.plots.marks import kept_apart, number_positions
 from tests.plots.recordings import distance_to_nearest
 
 
@@ -106,6 +106,18 @@ def test_numbers_stand_outside_their_class() -> None:
     positions = number_positions(xy, np.array([0, 0, 0, 1, 1, 1]), np.array([0, 1]), 0.5)
     assert positions[0, 0] > 3 and positions[1, 0] < -3
     assert np.allclose(positions[:, 1], 0)
+
+
+def test_numbers_of_classes_in_one_heap_are_kept_apart_and_others_stay():
+    places = np.array([[0.0, 0.0], [0.0, 0.0], [0.01, 0.0], [5.0, 5.0]])
+    moved = kept_apart(places, 0.5)
+    distances = np.linalg.norm(moved[:, None] - moved[None], axis=2)[np.triu_indices(4, 1)]
+    assert distances.min() > 0.48
+    assert np.abs(moved[3] - places[3]).max() < 1e-2 and np.abs(moved[:3]).max() < 0.5
+    apart = np.array([[0.0, 0.0], [1.0, 0.0]])
+    assert kept_apart(apart, 0.9) is apart
+    assert np.abs(kept_apart(np.ones((12, 2)), 0.4, edge=1.0)).max() <= 1.0 + 1e-9
+    assert np.isfinite(kept_apart(np.zeros((30, 2)), 1e-300)).all()
 
 
 def test_a_sample_is_spread_evenly_over_each_class() -> None:

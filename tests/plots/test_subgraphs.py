@@ -101,6 +101,6 @@ def test_bad_input_is_refused(change: dict[str, Any], message: str) -> None:
 
 
 def test_a_heap_of_one_class_is_named_once() -> None:
-    places = np.array([[0.0, 0.0], [0.01, 0.0], [0.01, 0.01], [1.0, 1.0]])
-    assert _apart(places, ["3", "3", "4", "3"]) == ["3", "", "4", "3"]
+    places = np.array([[0.0, 0.0], [0.01, 0.0], [0.01, 0.01], [0.05, 0.0], [0.05, 0.0], [1.0, 1.0]])
+    assert _apart(places, ["3", "3", "4", "3", "5", "3"]) == ["3", "", "", "", "5", "3"]
     assert _apart(places[:0], []) == []
