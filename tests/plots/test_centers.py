@@ -38,6 +38,17 @@ def test_regions_are_the_largest_logits() -> None:
     assert np.allclose(np.hypot(squares[1].x, squares[1].y), 1, atol=2e-3)
 
 
+def test_each_region_that_has_room_carries_its_class_name_inside() -> None:
+    fig = class_regions({"four": soft_triple(4)}, X, Y, class_names=["ant", "bee", "cat"])
+    heat = next(t for t in fig.data if t.type == "heatmap")
+    (names,) = (t for t in fig.data if t.mode == "text")
+    assert {"<b>ant</b>", "<b>bee</b>", "<b>cat</b>"} >= set(names.text) and len(names.text) >= 3
+    for x, y, text in zip(names.x, names.y, names.text, strict=True):
+        row, column = np.abs(np.asarray(heat.y) - y).argmin(), np.abs(np.asarray(heat.x) - x).argmin()
+        around = np.asarray(heat.z)[max(row - 3, 0) : row + 4, max(column - 3, 0) : column + 4]
+        assert {"ant": 0, "bee": 1, "cat": 2}[text[3:-4]] == around.max() == around.min()
+
+
 def test_distinct_centers_chain() -> None:
     chain = np.array([[[0, 0], [0.08, 0], [0.16, 0], [1, 0]], [[0, 0], [0, 0], [0, 0], [0, 0]]], dtype=float)
     assert distinct_centers(chain, 0.1).tolist() == [2, 1]
@@ -100,6 +111,8 @@ def test_the_title_tells_the_weight_at_gamma() -> None:
     assert center_choice([0.9, 0.5]).layout.meta["title"] == (
         f"At γ = 0.1 the nearest of 2 centres has {weight:.0%} of the weight"
     )
+    tied = center_choice([0.9, 0.9, 0.9, 0.1]).layout.meta["title"]
+    assert tied == "At γ = 0.1 each of the nearest 3 of 4 centres has 33% of the weight"
     assert "nearest alone" in center_choice([0.9, 0.5], at=None).layout.meta["title"]
 
 

@@ -91,6 +91,10 @@ def test_boundaries_stand_where_problems_end_but_not_at_the_end_of_the_run(ccp: 
     lines = {s.x0 for s in proxy_spread_over_time(ccp).layout.shapes}
     assert lines == {400, 800, 1200}
     assert not proxy_spread_over_time(single).layout.shapes
+    assert proxy_spread_over_time(ccp).layout.meta["subtitle"] == "dotted lines: a proxy problem ends"
+    both = proxy_spread_over_time({"one": single, "A": ccp, "B": ccp})
+    assert both.layout.meta["subtitle"] == "vertical lines: a proxy problem ends (dotted: A, dashed: B)"
+    assert {(s.x0, s.line.dash) for s in both.layout.shapes} == {(x, d) for x in lines for d in ("dot", "dash")}
 
 
 def test_events_are_marked(ccp: Recording) -> None:
