@@ -41,7 +41,7 @@ def test_regions_are_the_largest_logits() -> None:
 def test_each_region_that_has_room_carries_its_class_name_inside() -> None:
     fig = class_regions({"four": soft_triple(4)}, X, Y, class_names=["ant", "bee", "cat"])
     heat = next(t for t in fig.data if t.type == "heatmap")
-    (names,) = (t for t in fig.data if t.mode == "text")
+    (names,) = (t for t in fig.data if t.type == "scatter" and t.mode == "text")
     assert {"<b>ant</b>", "<b>bee</b>", "<b>cat</b>"} >= set(names.text) and len(names.text) >= 3
     for x, y, text in zip(names.x, names.y, names.text, strict=True):
         row, column = np.abs(np.asarray(heat.y) - y).argmin(), np.abs(np.asarray(heat.x) - x).argmin()
