@@ -17,7 +17,7 @@ from labkit.plots import marks
 from labkit.plots.log_ticks import log_ticks
 from labkit.plots.palette import INK, class_color, plain, present, run_line
 from labkit.plots.plane import Plane
-from labkit.plots.reading import Floats, float_array, label_array, names_of
+from labkit.plots.reading import Floats, check_pixels, float_array, label_array, names_of, side_of
 from labkit.plots.zones import center_weights
 from labkit.validation import check_number, describe
 
@@ -32,7 +32,7 @@ def class_regions(
     *,
     class_names: Sequence[str] | None = None,
     title: str | None = None,
-    size: int = 400,
+    width: int | None = None,
 ) -> Any:
     """Draw which class each place of the plane belongs to, for several losses side by side, with samples and centres.
 
@@ -44,7 +44,7 @@ def class_regions(
     losses : {name: a loss that owns proxies}, `embedding_size` 2, for as many classes as the labels have.
     embeddings : (n, 2) samples. labels : (n,) in 0 … C − 1.
     class_names : name of each class, else its number. title : instead of the finding, the share of samples in their own
-        class's region. size : width and height of each picture in pixels.
+        class's region. width : pixels of the whole figure; None: 400 for each picture and 130.
 
     Returns
     -------
@@ -52,7 +52,8 @@ def class_regions(
 
     Raises
     ------
-    LabError : no losses, one without proxies or not for the plane, or arrays that cannot be used.
+    LabError : no losses, one without proxies or not for the plane, arrays that cannot be used, or a
+        width that leaves no room for the pictures.
 
     Reference: Qian et al., "SoftTriple", figure 1 and equation 5.
     """
@@ -69,6 +70,7 @@ def class_regions(
             raise LabError(
                 "labels", f"classes 0 … {loss.num_classes - 1}, as losses[{name!r}] has", f"{y.min()} … {y.max()}"
             )
+    side = side_of(width, len(losses), usual=400, around=130)
     extent = 1.15 * max(float(np.abs(x).max()), 1.0)
     at = np.linspace(-extent, extent, REGION_PLACES)
     grid = np.stack([v.ravel() for v in np.meshgrid(at, at)], axis=1)
@@ -81,14 +83,14 @@ def class_regions(
         fig.add_trace(_region_trace(at, nearest, len(classes)), 1, column)
         for trace in marks.sample_traces(x, y, classes, names, legend=column == 1):
             fig.add_trace(trace, 1, column)
-        fig.add_trace(_names_of_regions(at, nearest, names), 1, column)
         centers = loss.normalized(loss.weight.detach()).double().numpy().reshape(loss.num_classes, -1, 2)
+        fig.add_trace(_names_of_regions(at, nearest, names, np.concatenate((x, centers.reshape(-1, 2)))), 1, column)
         fig.add_trace(marks.proxy_trace(centers, names, size=13, legend=column == 1), 1, column)
         marks.square_axes(fig, extent, Plane.of(x), row=1, col=column, bare=True)
         sentences.append(f"{name}: {(_nearest_class(loss, x) == y).mean():.0%}")
-    head = title or f"Samples in their own class's region: {'; '.join(sentences)}"
+    head = title if title is not None else f"Samples in their own class's region: {'; '.join(sentences)}"
     note = "squares: centres; tint: the class with the largest similarity"
-    present(fig, head, note, width=size * len(losses) + 130, height=size, above=25)
+    present(fig, head, note, width=round(side * len(losses) + 130), height=round(side), above=25)
     return fig
 
 
@@ -104,13 +106,18 @@ def _region_trace(at: Floats, nearest: Any, n: int) -> Any:
                       hovertemplate="class %{z}<extra></extra>")  # fmt: skip
 
 
-def _names_of_regions(at: Floats, nearest: Any, names: list[str]) -> Any:
-    """A class's name in each of its regions that is wide enough for it, at the place farthest from the region's edge."""
+def _names_of_regions(at: Floats, nearest: Any, names: list[str], drawn: Floats) -> Any:
+    """A class's name in each of its regions that is wide enough for it, as far as can be from its edge and what is drawn."""
     xy, texts, colors = [], [], []
+    places = np.abs(drawn[:, :, None] - at).argmin(axis=2)
+    free = np.ones(nearest.shape, dtype=bool)
+    free[places[:, 1], places[:, 0]] = False
     for index, name in enumerate(names):
         pieces, count = ndimage.label(nearest == index)
         for piece in range(1, count + 1):
-            depth = ndimage.distance_transform_edt(np.pad(pieces == piece, 1))[1:-1, 1:-1]
+            inside = np.pad(pieces == piece, 1)
+            whole, clear = (ndimage.distance_transform_edt(mask)[1:-1, 1:-1] for mask in (inside, inside & np.pad(free, 1)))
+            depth = clear if clear.max() >= ROOM else whole
             if depth.max() >= ROOM:
                 row, column = np.unravel_index(int(depth.argmax()), depth.shape)
                 xy.append((at[column], at[row]))
@@ -148,7 +155,9 @@ def _groups(points: Floats, threshold: float) -> int:
     return len(set(owner.tolist()))
 
 
-def center_merging(taus: Any, centers: Any, *, threshold: float = 0.1, title: str | None = None) -> Any:
+def center_merging(
+    taus: Any, centers: Any, *, threshold: float = 0.1, title: str | None = None, width: int = 760
+) -> Any:
     """Draw how SoftTriple's centres merge as the regulariser's weight τ grows.
 
     Above the number of distinct centres per class, thin for each class and thick for the mean; below the mean distance
@@ -158,6 +167,7 @@ def center_merging(taus: Any, centers: Any, *, threshold: float = 0.1, title: st
     ----------
     taus : (T,) weights >= 0, `weight_reg_weight` of the loss. centers : (T, C, K, D) normalised centres after training
         with each, K >= 2. threshold : distance within which centres count as one. title : instead of the finding.
+        width : pixels.
 
     Returns
     -------
@@ -169,6 +179,7 @@ def center_merging(taus: Any, centers: Any, *, threshold: float = 0.1, title: st
 
     Reference: Qian et al., "SoftTriple", equation 9 and section 3.3.
     """
+    check_pixels("width", width)
     tau = float_array("taus", taus, "T")
     points = float_array("centers", centers, "T, C, K, D")
     if len(points) != len(tau) or tau.min() < 0:
@@ -191,19 +202,22 @@ def center_merging(taus: Any, centers: Any, *, threshold: float = 0.1, title: st
     fig.update_xaxes(type="category")
     fig.update_xaxes(title_text="τ, weight of the regulariser", row=2)
     mean = counts.mean(axis=1)
-    head = title or f"Distinct centres per class: {mean[0]:.1f} at τ = {ticks[0]}, {mean[-1]:.1f} at τ = {ticks[-1]}"
-    present(fig, head, f"thin: each class; centres nearer than {threshold:g} count as one", width=760, height=420)
+    head = f"Distinct centres per class: {mean[0]:.1f} at τ = {ticks[0]}, {mean[-1]:.1f} at τ = {ticks[-1]}"
+    note = f"thin: each class; centres nearer than {threshold:g} count as one"
+    present(fig, title if title is not None else head, note, width=width, height=420)
     fig.update_layout(showlegend=False)
     return fig
 
 
-def center_choice(similarities: Any, *, gammas: Any = None, at: float | None = 0.1, title: str | None = None) -> Any:
+def center_choice(
+    similarities: Any, *, gammas: Any = None, at: float | None = 0.1, title: str | None = None, width: int = 760
+) -> Any:
     """Draw how SoftTriple weighs a class's centres for one sample as γ goes from 0 (the nearest alone) to ∞ (all alike).
 
     Parameters
     ----------
     similarities : (K,) of the sample to the class's centres. gammas : (G,) temperatures > 0, by default 0.001 … 100.
-    at : a γ to mark, the loss's own; None for no mark. title : instead of the finding.
+    at : a γ to mark, the loss's own; None for no mark. title : instead of the finding. width : pixels.
 
     Returns
     -------
@@ -211,10 +225,11 @@ def center_choice(similarities: Any, *, gammas: Any = None, at: float | None = 0
 
     Raises
     ------
-    LabError : not (K,), NaN, or a γ not above 0.
+    LabError : not (K,), NaN, a γ not above 0, or `width` < 10.
 
     Reference: Qian et al., "SoftTriple", equations 5 to 7.
     """
+    check_pixels("width", width)
     s = float_array("similarities", similarities, "K")
     gamma = np.geomspace(1e-3, 100, 101) if gammas is None else np.sort(float_array("gammas", gammas, "G"))
     if gamma.min() <= 0:
@@ -235,7 +250,7 @@ def center_choice(similarities: Any, *, gammas: Any = None, at: float | None = 0
         alike = int((own > 0.9 * own.max()).sum())
         few = "the nearest" if alike == 1 else f"each of the nearest {alike}"
         head = f"At γ = {at:g} {few} of {len(s)} centres has {own.max():.0%} of the weight"
-    present(fig, title or head, note, width=760, height=420)
+    present(fig, title if title is not None else head, note, width=width, height=420)
     fig.update_xaxes(type="log")
     fig.update_xaxes(title_text="γ (logarithmic)", row=2)
     fig.update_yaxes(title_text="weight of the centre", range=[-0.03, 1.03], row=1)
