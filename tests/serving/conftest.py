@@ -5,31 +5,15 @@ import torch
 
 from labkit.serving import WholeModel
 from labkit.training import Experiment, Trainer
-from tests.datasets.pictures import make_folder
-
-SMALL = {
-    "steps": 3, "evaluate_every": 2, "stop_patience": 0, "sample_size": 20, "photos.size": 32, "photos.side": 36,
-    "data.classes_per_batch": 3, "data.samples_per_class": 2, "network.weights": "none", "network.pooling": "average",
-    "network.head": "pca", "network.train": "head", "network.name": "timm:mobilenetv3_small_050", "network.embedding_size": 4,
-    "network.precision": "float32", "projections.pool_size": 4, "projections.proxies_per_class": 2,
-}  # fmt: skip
-
-
-@pytest.fixture(autouse=True)
-def own_cache(tmp_path, monkeypatch):
-    monkeypatch.setenv("LABKIT_CACHE", str(tmp_path / "cache"))
+from tests.photographs import FROZEN
 
 
 @pytest.fixture
-def folder(tmp_path):
-    """Eight classes of five pictures each."""
-    return make_folder(tmp_path / "pictures", [f"c{i}" for i in range(8)], each=5)
+def experiment(photo_folder):
+    """A head of one's own on a frozen network, for three steps."""
 
-
-@pytest.fixture
-def experiment(folder):
     def make(preset="cub-c2-ccp-l", **changes):
-        return Experiment.preset(preset, **(SMALL | {"data.source": str(folder)} | changes))
+        return Experiment.preset(preset, **(FROZEN | {"steps": 3, "data.source": str(photo_folder)} | changes))
 
     return make
 

@@ -14,40 +14,31 @@ from labkit.metrics import retrieval_metrics
 from labkit.training import Experiment, Trainer
 from labkit.training.presets_images import IMAGE_PRESETS
 from labkit.training.presets_tables import SETTINGS
-from tests.datasets.pictures import make_folder
+from tests.photographs import SMALL
 from tests.training.conftest import tiny
 
-SMALL = {
-    "steps": 8, "evaluate_every": 2, "stop_patience": 1, "sample_size": 20, "photos.size": 32, "photos.side": 36,
-    "data.classes_per_batch": 3, "data.samples_per_class": 2, "network.name": "small", "network.embedding_size": 8,
-    "network.weights": "none", "network.pooling": "average", "projections.patience": 1, "projections.pool_size": 4,
-    "projections.proxies_per_class": 2, "optimizer.learning_rate": 1e-30, "optimizer.weight_decay": 0.0,
+STILL = SMALL | {
+    "steps": 8, "stop_patience": 1, "seed": 0, "optimizer.learning_rate": 1e-30, "optimizer.weight_decay": 0.0,
 }  # fmt: skip
 
 
-@pytest.fixture
-def folder(tmp_path, monkeypatch):
-    monkeypatch.setenv("LABKIT_CACHE", str(tmp_path / "cache"))
-    return make_folder(tmp_path / "pictures", [f"c{i}" for i in range(8)], each=5)
+def experiment(photo_folder, name="conventional-bn-cub-c2-ccp-l", **changes):
+    return Experiment.preset(name, **(STILL | {"data.source": str(photo_folder)} | changes))
 
 
-def experiment(folder, name="conventional-bn-cub-c2-ccp-l", **changes):
-    return Experiment.preset(name, **(SMALL | {"data.source": str(folder)} | changes))
-
-
-def test_the_last_weights_are_judged_after_all_steps_and_problems_still_end(folder):
+def test_the_last_weights_are_judged_after_all_steps_and_problems_still_end(photo_folder):
     """At a rate of next to nothing no figure ever improves: patience would have ended the run at its second evaluation."""
-    trainer = Trainer(experiment(folder))
+    trainer = Trainer(experiment(photo_folder))
     recording = trainer.run(progress=False)
     assert trainer.steps_done == 8 and recording.final["chosen_step"] == 8
     assert [problem.end for problem in recording.problems] == [4, 8], "CCP's patience looks at training pictures"
-    kept = Trainer(experiment(folder, choose="best"))
+    kept = Trainer(experiment(photo_folder, choose="best"))
     assert kept.run(progress=False).final["chosen_step"] == 2 and kept.steps_done == 4
 
 
-def test_the_weights_are_the_last_and_a_resumed_run_has_them_too(folder, tmp_path):
+def test_the_weights_are_the_last_and_a_resumed_run_has_them_too(photo_folder, tmp_path):
     changes = {"optimizer.learning_rate": 0.01}
-    live = Trainer(experiment(folder, **changes))
+    live = Trainer(experiment(photo_folder, **changes))
     seen = []
     live.callbacks.append(lambda trainer, _: seen.append({k: v.clone() for k, v in trainer.model.state_dict().items()}))
     whole = live.run(progress=False)
@@ -55,8 +46,8 @@ def test_the_weights_are_the_last_and_a_resumed_run_has_them_too(folder, tmp_pat
     assert all(torch.equal(value, seen[-1][name]) for name, value in live.model.state_dict().items())
     test = live.splits.test
     assert whole.final["map_at_r"] == pytest.approx(float(retrieval_metrics(live.embed(test.images), test.labels)["map_at_r"]))
-    Trainer(experiment(folder, **changes), directory=tmp_path / "run").step(5)
-    resumed = Trainer(experiment(folder, **changes), directory=tmp_path / "run", resume=True).run(progress=False)
+    Trainer(experiment(photo_folder, **changes), directory=tmp_path / "run").step(5)
+    resumed = Trainer(experiment(photo_folder, **changes), directory=tmp_path / "run", resume=True).run(progress=False)
     np.testing.assert_array_equal(resumed.embeddings, whole.embeddings)
     assert resumed.final == whole.final
 

@@ -10,25 +10,13 @@ from labkit.models import PhotoNet
 from labkit.training import Experiment, Trainer
 from labkit.training.frozen import FeatureSet, FrozenNet, frozen_splits
 from labkit.training.photographs import load_photos
-from tests.datasets.pictures import make_folder
-from tests.training.test_photographs import SMALL
-
-
-@pytest.fixture(autouse=True)
-def own_cache(tmp_path, monkeypatch):
-    monkeypatch.setenv("LABKIT_CACHE", str(tmp_path / "cache"))
+from tests.photographs import FROZEN
 
 
 @pytest.fixture
-def make(tmp_path):
-    folder = make_folder(tmp_path / "pictures", [f"c{i}" for i in range(8)], each=6)
-
+def make(photo_folder):
     def make(**changes):
-        settings = SMALL | {
-            "data.source": str(folder), "network.name": "timm:mobilenetv3_small_050", "network.train": "head", "network.head": "pca",
-            "network.embedding_size": 4, "network.precision": "float32",
-        } | changes  # fmt: skip
-        return Experiment.preset("cub-c2-ccp-l", **settings)
+        return Experiment.preset("cub-c2-ccp-l", **(FROZEN | {"data.source": str(photo_folder)} | changes))
 
     return make
 

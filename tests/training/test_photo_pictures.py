@@ -8,7 +8,7 @@ from labkit.errors import LabError
 from labkit.training.photo_pictures import AHEAD, PhotoPictures
 from labkit.training.sections import Data
 from labkit.training.world import World
-from tests.datasets.pictures import make_folder
+from tests.photographs import eight_classes
 
 SETTINGS = Data(classes_per_batch=3, samples_per_class=2)
 CPU = torch.device("cpu")
@@ -17,8 +17,7 @@ CPU = torch.device("cpu")
 @pytest.fixture(scope="module")
 def splits(tmp_path_factory):
     top = tmp_path_factory.mktemp("photos")
-    make_folder(top / "p", [f"c{i}" for i in range(8)], each=5)
-    return load_images(top / "p", views=Views(size=16, side=20), cache=top / "cache", progress=False, folds=4)
+    return load_images(eight_classes(top), views=Views(size=16, side=20), cache=top / "cache", progress=False, folds=4)
 
 
 def open_pictures(splits, seed=0, workers=2):

@@ -12,28 +12,14 @@ from labkit.training.photo_pictures import PhotoPictures
 from labkit.training.photographs import start_from_pca
 from labkit.training.presets_images import IMAGE_PRESETS, SETTINGS
 from labkit.training.registry import load_splits
-from tests.datasets.pictures import make_cub, make_folder, make_in_shop
+from tests.datasets.pictures import make_cub, make_in_shop
+from tests.photographs import SMALL
 
-SMALL = {
-    "steps": 6, "evaluate_every": 2, "stop_patience": 0, "sample_size": 20, "seed": 3, "photos.size": 32, "photos.side": 36,
-    "data.classes_per_batch": 3, "data.samples_per_class": 2, "network.name": "small", "network.embedding_size": 8,
-    "network.weights": "none", "network.pooling": "average", "network.head": "random", "projections.patience": 1,
-    "projections.pool_size": 4, "projections.proxies_per_class": 2, "optimizer.learning_rate": 1e-3,
-}  # fmt: skip
+pytestmark = pytest.mark.usefixtures("own_cache")
 
 
-@pytest.fixture(autouse=True)
-def own_cache(tmp_path, monkeypatch):
-    monkeypatch.setenv("LABKIT_CACHE", str(tmp_path / "cache"))
-
-
-@pytest.fixture
-def folder(tmp_path):
-    return make_folder(tmp_path / "pictures", [f"c{i}" for i in range(8)], each=5)
-
-
-def experiment(folder, name="cub-c2-ccp-l", **changes):
-    return Experiment.preset(name, **(SMALL | {"data.source": str(folder)} | changes))
+def experiment(photo_folder, name="cub-c2-ccp-l", **changes):
+    return Experiment.preset(name, **(SMALL | {"data.source": str(photo_folder)} | changes))
 
 
 def same(first, second):
@@ -42,8 +28,8 @@ def same(first, second):
     assert first.final == second.final
 
 
-def test_a_folder_is_trained_on_and_judged_by_classes_never_seen(folder):
-    trainer = Trainer(experiment(folder))
+def test_a_folder_is_trained_on_and_judged_by_classes_never_seen(photo_folder):
+    trainer = Trainer(experiment(photo_folder))
     assert isinstance(trainer.pictures, PhotoPictures)
     recording = trainer.run(progress=False)
     splits = trainer.splits
@@ -55,31 +41,31 @@ def test_a_folder_is_trained_on_and_judged_by_classes_never_seen(folder):
     assert {"seen_map_at_r", "nmi", "recall_at_8", "covering_curve_mean"} <= set(recording.final)
 
 
-def test_the_same_seed_gives_the_same_recording_however_it_was_interrupted(folder, tmp_path):
-    whole = Trainer(experiment(folder)).run(progress=False)
-    same(whole, Trainer(experiment(folder)).run(progress=False))
-    first = Trainer(experiment(folder), directory=tmp_path / "run")
+def test_the_same_seed_gives_the_same_recording_however_it_was_interrupted(photo_folder, tmp_path):
+    whole = Trainer(experiment(photo_folder)).run(progress=False)
+    same(whole, Trainer(experiment(photo_folder)).run(progress=False))
+    first = Trainer(experiment(photo_folder), directory=tmp_path / "run")
     first.step(5)
     del first
-    same(whole, Trainer(experiment(folder), directory=tmp_path / "run", resume=True).run(progress=False))
+    same(whole, Trainer(experiment(photo_folder), directory=tmp_path / "run", resume=True).run(progress=False))
 
 
 @pytest.mark.parametrize("name", ["cub-c2", "cub-ms-xbm-s", "cub-c2-proxy", "cub-soft-triple", "cub-proxy-gml"])
-def test_other_methods_on_photographs(folder, name):
+def test_other_methods_on_photographs(photo_folder, name):
     extra = {"loss.options.ratio": 0.5} if name == "cub-proxy-gml" else {}
     extra |= {"projections.pool_size": 12, "optimizer.head_only_steps": 1} if "proxy-gml" in name or "soft" in name else {}
-    recording = Trainer(experiment(folder, name, **extra)).run(progress=False)
+    recording = Trainer(experiment(photo_folder, name, **extra)).run(progress=False)
     assert 0 < recording.final["map_at_r"] <= 1 and np.isfinite(recording.metrics["loss"][1:]).all()
 
 
-def test_anchor_samples_instead_of_proxies(folder):
-    recording = Trainer(experiment(folder, method="samples")).run(progress=False)
+def test_anchor_samples_instead_of_proxies(photo_folder):
+    recording = Trainer(experiment(photo_folder, method="samples")).run(progress=False)
     assert 0 < recording.final["map_at_r"] <= 1
 
 
-def test_a_network_for_photographs_with_a_head_from_components(folder):
+def test_a_network_for_photographs_with_a_head_from_components(photo_folder):
     network = {"network.name": "timm:mobilenetv3_small_050", "network.head": "pca", "network.embedding_size": 4}
-    trainer = Trainer(experiment(folder, "cub-c2", **network, **{"network.precision": "float32"}))
+    trainer = Trainer(experiment(photo_folder, "cub-c2", **network, **{"network.precision": "float32"}))
     head = trainer.model.head
     torch.testing.assert_close(head.weight @ head.weight.T, torch.eye(4), atol=1e-4, rtol=0)
     norm = trainer.model.backbone.trunk.bn1
@@ -91,18 +77,18 @@ def test_a_network_for_photographs_with_a_head_from_components(folder):
 
 
 @pytest.mark.parametrize("train", ["all", "head"])
-def test_a_head_wider_than_there_are_pictures_is_refused_by_its_setting(folder, train):
+def test_a_head_wider_than_there_are_pictures_is_refused_by_its_setting(photo_folder, train):
     network = {"network.name": "timm:mobilenetv3_small_050", "network.head": "pca", "network.train": train}
     with pytest.raises(LabError, match="network.embedding_size: expected fewer dimensions than the 15 .*; got 15. Set it to 14 at most") as refused:
-        Trainer(experiment(folder, "cub-c2", **network, **{"network.embedding_size": 15, "network.precision": "float32"}))
+        Trainer(experiment(photo_folder, "cub-c2", **network, **{"network.embedding_size": 15, "network.precision": "float32"}))
     assert "network.head=random" in refused.value.hint
-    narrow = experiment(folder, "cub-c2", **network, **{"network.embedding_size": 14, "network.precision": "float32"})
+    narrow = experiment(photo_folder, "cub-c2", **network, **{"network.embedding_size": 14, "network.precision": "float32"})
     assert Trainer(narrow).model.head.out_features == 14
 
 
-def test_three_levels_of_bn_inception_with_a_ranked_list_loss_on_each(folder):
+def test_three_levels_of_bn_inception_with_a_ranked_list_loss_on_each(photo_folder):
     changes = {"network.name": "bn-inception", "network.levels": "low+middle+high", "photos.size": 64, "photos.side": 70, "steps": 2}
-    trainer = Trainer(experiment(folder, "cub-rll-lmh", **changes))
+    trainer = Trainer(experiment(photo_folder, "cub-rll-lmh", **changes))
     recording = trainer.run(progress=False)
     assert recording.embeddings.shape[2] == 24 and np.isfinite(recording.metrics["loss"][1:]).all()
     trained = trainer.optimizer.param_groups
@@ -143,9 +129,9 @@ def test_photographs_go_through_the_network_in_small_portions():
      ({"data.source": "mnist-5k", "network.name": "resnet50"}, "for digits"), ({"network.name": "resnet50", "network.levels": "high"}, "bn-inception"),
      ({"network.weights": "imagnet", "network.name": "resnet50"}, "not there")],
 )  # fmt: skip
-def test_settings_that_will_not_do(folder, changes, words):
+def test_settings_that_will_not_do(photo_folder, changes, words):
     with pytest.raises(LabError, match=words):
-        Trainer(experiment(folder, "cub-c2", **changes))
+        Trainer(experiment(photo_folder, "cub-c2", **changes))
 
 
 # ---------------------------------------------------------------- presets

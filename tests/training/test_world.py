@@ -9,10 +9,9 @@ import torch
 from labkit.errors import LabError
 from labkit.training import Recording, Trainer
 from labkit.training.world import World, join_world
-from tests.datasets.pictures import make_folder
+from tests.photographs import SMALL, eight_classes
 from tests.training.conftest import tiny
 from tests.training.processes import run_cases, together
-from tests.training.test_photographs import SMALL
 
 # Other sums round otherwise, and a ReLU at zero or Adam, which divides a gradient by its own size, make much of it. So: SGD.
 SGD = {"optimizer.name": "sgd", "optimizer.learning_rate": 0.02, "network.precision": "float32"}
@@ -49,7 +48,7 @@ NAMES = list(cases("/nowhere"))
 
 @pytest.fixture(scope="module")
 def pictures(tmp_path_factory):
-    return make_folder(tmp_path_factory.mktemp("photos") / "pictures", [f"c{i}" for i in range(8)], each=5)
+    return eight_classes(tmp_path_factory.mktemp("photos"))
 
 
 @pytest.fixture(scope="module")
