@@ -14,8 +14,6 @@ from labkit.metrics.arrays import as_pair
 from labkit.metrics.covering import mean_covering_curve
 from labkit.metrics.neighbours import NeighbourSearch
 
-_BLOCK = 1 << 20  # distances held at once
-
 
 @dataclass(frozen=True)
 class ClassFigures:
@@ -69,10 +67,8 @@ def class_figures(embeddings: Any, labels: Any) -> ClassFigures:
     held = np.zeros((len(names), len(names)))  # of the first R neighbours of each class, how many each class has
     precision, first = np.zeros(len(rows)), np.zeros(len(rows))
     search, width = NeighbourSearch(rows, rows, exclude_self=True), int(relevant.max())
-    step = max(1, _BLOCK // len(rows))
-    for start in range(0, len(rows), step):
-        block = np.arange(start, min(start + step, len(rows)))
-        near = codes[search.nearest(block, width)]
+    for block, found in search.walk(np.arange(len(rows)), width):
+        near = codes[found]
         counted = np.arange(width) < relevant[block, None]
         right = (near == codes[block, None]) & counted
         at_j = right.cumsum(1) / np.arange(1, width + 1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from labkit.scaling import binary_scale
 Array = np.ndarray[Any, Any]
 
 _FEW_DIMENSIONS = 8  # up to here direct differences cost no more than a product
+_AT_ONCE = 1 << 20  # distances held at once by a walk
 _GATHER = 1 << 18  # numbers gathered at once for direct differences, 1 MiB: they stay in the cache
 _INDEX = 0xFFFFFFFF  # the lower half of a key: a column number
 
@@ -65,6 +67,13 @@ class NeighbourSearch:
         column = place - np.repeat(np.arange(rows.size) * distance.shape[1], count)
         value = distance.reshape(-1)[place] + np.repeat(self.query_squares[rows], count)
         return self.settle(rows, *ordered(rectangle(value, count, np.inf), rectangle(column, count, 0)))[:, :k]
+
+    def walk(self, rows: Array, k: int) -> Iterator[tuple[Array, Array]]:
+        """`nearest` of many queries, some at a time: which of `rows` they are (b,), and what was found (b, k)."""
+        step = max(1, _AT_ONCE // len(self.references))
+        for start in range(0, len(rows), step):
+            block = rows[start : start + step]
+            yield block, self.nearest(block, k)
 
     def settle(self, rows: Array, value: Array, column: Array) -> Array:
         """Put candidates in the order of their direct distances.

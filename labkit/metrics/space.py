@@ -15,8 +15,6 @@ from labkit.metrics.neighbours import NeighbourSearch
 from labkit.scaling import binary_scale, peak
 from labkit.validation import check_number
 
-_BLOCK = 1 << 20  # distances held at once
-
 
 @dataclass(frozen=True)
 class Hubness:
@@ -108,11 +106,9 @@ def hubness(embeddings: Any, k: int = 10) -> Hubness:
         raise LabError("embeddings", "at least two samples, to be neighbours", f"shape {rows.shape}")
     k = int(check_number("k", k, low=1, high=len(rows) - 1, whole=True))
     search = NeighbourSearch(rows, rows, exclude_self=True)
-    step = max(1, _BLOCK // len(rows))
-    blocks = [np.arange(i, min(i + step, len(rows))) for i in range(0, len(rows), step)]
     found = np.zeros(len(rows), dtype=np.int64)
-    for block in blocks:
-        found += np.bincount(search.nearest(block, k).ravel(), minlength=len(rows))
+    for _, nearest in search.walk(np.arange(len(rows)), k):
+        found += np.bincount(nearest.ravel(), minlength=len(rows))
     away = found - float(k)
     deviation = float(np.sqrt(np.mean(away**2)))
     skewness = float(np.mean(away**3)) / deviation**3 if deviation else 0.0

@@ -33,12 +33,9 @@ def misread(embeddings: Floats, labels: Ints, asked: Ints | None = None) -> NDAr
     """
     rows = np.ascontiguousarray(embeddings, dtype=np.float32)
     search = NeighbourSearch(rows, rows, exclude_self=True)
-    todo = np.arange(len(rows)) if asked is None else asked
-    step = max(1, (1 << 20) // len(rows))
     wrong = np.zeros(len(rows), dtype=np.bool_)
-    for begin in range(0, len(todo), step):
-        part = todo[begin : begin + step]
-        wrong[part] = labels[search.nearest(part, 1)[:, 0]] != labels[part]
+    for part, nearest in search.walk(np.arange(len(rows)) if asked is None else asked, 1):
+        wrong[part] = labels[nearest[:, 0]] != labels[part]
     return wrong
 
 

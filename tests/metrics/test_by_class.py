@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from labkit.errors import LabError
-from labkit.metrics import by_class, class_figures, mean_covering_curve, retrieval_metrics
+from labkit.metrics import class_figures, mean_covering_curve, neighbours, retrieval_metrics
 from tests.oracles.metrics import ranking
 
 labelled = st.lists(st.tuples(st.integers(-3, 3), st.integers(-3, 3), st.integers(0, 2)), min_size=4, max_size=12)
@@ -56,7 +56,7 @@ def test_means_over_samples_are_those_of_retrieval_metrics(monkeypatch):
     points = torch.randn(200, 16, generator=generator) + torch.nn.functional.one_hot(labels, 16)
     expected = retrieval_metrics(points, labels)
     for block in (1 << 20, 1):
-        monkeypatch.setattr(by_class, "_BLOCK", block)
+        monkeypatch.setattr(neighbours, "_AT_ONCE", block)
         result = class_figures(points, labels)
         weights = result.samples.double() / 200
         assert float((result.map_at_r * weights).sum()) == pytest.approx(expected["map_at_r"], rel=1e-9)

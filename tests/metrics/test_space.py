@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from labkit.errors import LabError
-from labkit.metrics import effective_rank, hubness, space
+from labkit.metrics import effective_rank, hubness, neighbours
 from tests.oracles.metrics import occurrences, skewness
 
 grid = st.lists(st.tuples(st.integers(-3, 3), st.integers(-3, 3)), min_size=3, max_size=12)
@@ -111,7 +111,7 @@ def test_the_middle_of_a_star_is_everybody_s_neighbour():
 def test_blocks_do_not_change_hubness(monkeypatch):
     rows = torch.randn(60, 20, generator=torch.Generator().manual_seed(2))
     whole = hubness(rows, 5)
-    monkeypatch.setattr(space, "_BLOCK", 1)
+    monkeypatch.setattr(neighbours, "_AT_ONCE", 1)
     assert torch.equal(hubness(rows, 5).occurrences, whole.occurrences) and int(whole.occurrences.sum()) == 300
 
 
