@@ -15,25 +15,27 @@ from labkit.validation import check_number
 
 _LEFT, _LENGTH = 0.34, 0.66  # where the scrubber lies, in widths of the picture; the buttons are left of it
 _BELOW = -0.15
+BESIDE = 150  # pixels of axis and legend
 
 
 def animation(
     recording: RecordingLike,
     *,
-    sample: int | None = 3000,
     thumbnails: bool = True,
-    size: int = 620,
     milliseconds: int = 250,
+    sample: int | None = 3000,
+    title: str | None = None,
+    width: int = 770,
 ) -> Any:
     """Play a recording: samples, live proxies (squares) and, at a problem's end, the next problem's proxies (rings).
 
     Parameters
     ----------
     recording : with T >= 1 snapshots; proxies may be missing (sample-based runs), a run may be unfinished.
-    sample : draw about so many samples at most, evenly per class; None draws all.
     thumbnails : show each sample's picture in the hover label, where the recording has any.
-    size : width and height of the picture in pixels.
     milliseconds : time per frame while playing.
+    sample : draw about so many samples at most, evenly per class; None draws all.
+    title : instead of the finding. width : pixels of the whole figure, 150 of them beside the picture.
 
     Returns
     -------
@@ -43,7 +45,7 @@ def animation(
     ------
     LabError : arrays of the recording that disagree, an empty recording or none at all, or a setting out of its range.
     """
-    check_pixels("size", size)
+    size = round(check_pixels("width", width, around=BESIDE)) - BESIDE
     check_number("milliseconds", milliseconds, low=0)
     film = Film(recording, sample)
     pictures = None
@@ -61,7 +63,8 @@ def animation(
     name = str(recording.experiment.get("name", "run"))
     notes = [f"{name}: proxies are squares, at a problem's end (n▾ over the slider) the next ones are rings"]
     notes += [film.plane.note] if film.plane.note else []
-    present(fig, findings.headline_of(recording), "; ".join(notes), width=size + 150, height=size + 70)
+    head = title if title is not None else findings.headline_of(recording)
+    present(fig, head, "; ".join(notes), width=size + BESIDE, height=size + 70)
     fig.update_layout(
         legend={"title": {"text": "class (click to hide)"}, "tracegroupgap": 0},
         margin={"b": 140},

@@ -24,8 +24,8 @@ def class_curves(
     stand_out: Sequence[int] | None = None,
     class_names: Sequence[str] | None = None,
     shown: str | None = None,
-    width: int = 900,
     title: str | None = None,
+    width: int = 900,
 ) -> Any:
     """Covering radius against k, a line for each class, as the slider moves from one moment to the next.
 
@@ -36,7 +36,7 @@ def class_curves(
     curves : by moment, in order: what `labkit.metrics.covering_curve` gives, one (n_c,) array per class, classes sorted.
     labels : whole numbers, those of the samples or one of each class; sorted and each counted once they name the curves.
     stand_out, class_names : as in `labkit.plots.problem_maps`. shown : the moment that the slider opens at; None: the
-        last. width : pixels. title : instead of the finding.
+        last. title : instead of the finding. width : pixels.
 
     Returns
     -------
@@ -44,8 +44,8 @@ def class_curves(
 
     Raises
     ------
-    LabError : no moment, none of that name, another number of curves than classes, curves that are empty or not finite, a class that stands
-        out and is not there, or `width` < 10.
+    LabError : no moment, none of that name, another number of curves than classes, curves that are empty or not finite, a
+        class that stands out and is not there, or `width` < 10.
 
     Reference: "Deep Metric Learning with Chance Constraints", covering radius in the test domain.
     """
@@ -68,7 +68,7 @@ def class_curves(
     head = f"Mean over k and classes: {', '.join(told)}"
     note = "one line a class, down to 0 where every sample is a centre"
     note += "; the slider below goes through the moments" if len(read) > 1 else ""
-    present(fig, title or head, note, width=width, height=400)
+    present(fig, title if title is not None else head, note, width=width, height=400)
     top = 1.05 * max(float(c.max()) for group in read.values() for c in group)
     fig.update_xaxes(title_text="k, centres taken greedily per class")
     fig.update_yaxes(range=[0, top or 1], title_text="covering radius (distance)")

@@ -30,7 +30,11 @@ SMALLEST = 1e-9  # a logarithmic axis has no zero: proxies that coincide are dra
 
 
 def covering_curves(
-    curves: Mapping[str, Sequence[Any]] | Sequence[Any], *, at: Sequence[int] = (1, 4, 16), title: str | None = None
+    curves: Mapping[str, Sequence[Any]] | Sequence[Any],
+    *,
+    at: Sequence[int] = (1, 4, 16),
+    title: str | None = None,
+    width: int = 860,
 ) -> Any:
     """k-Center radius against k: thin for each class, thick for the mean over classes.
 
@@ -39,7 +43,7 @@ def covering_curves(
     curves : what `labkit.metrics.covering_curve` gives, a list of (n_c,) radii for k = 1 … n_c per class, or a dict of
         such lists by name.
     at : values of k whose mean radius the title names.
-    title : instead of the finding.
+    title : instead of the finding. width : pixels.
 
     Returns
     -------
@@ -47,10 +51,11 @@ def covering_curves(
 
     Raises
     ------
-    LabError : no curves, one that is empty, not one-dimensional or not finite, or a k below 1.
+    LabError : no curves, one that is empty, not one-dimensional or not finite, a k below 1, or `width` < 10.
 
     Reference: "Deep Metric Learning with Chance Constraints", covering radius in the test domain.
     """
+    check_pixels("width", width)
     named = {
         str(name): _listed("curves", c) for name, c in (curves if isinstance(curves, Mapping) else {"": curves}).items()
     }
@@ -82,7 +87,7 @@ def covering_curves(
         sentences.append(f"{name}: {points}" if name else points)
         averages.append(f"{name} {mean.mean():.3f}".strip())
     head = title if title is not None else "Mean radius " + "; ".join(sentences)
-    present(fig, head, f"mean over k and classes: {', '.join(averages)}", width=860, height=400, above=35)
+    present(fig, head, f"mean over k and classes: {', '.join(averages)}", width=width, height=400, above=35)
     fig.update_layout(legend={"orientation": "h", "y": 1.0, "yanchor": "bottom", "x": 0})
     fig.update_xaxes(type="log", title_text="k, centres taken greedily per class (logarithmic)")
     fig.update_yaxes(rangemode="tozero", title_text="covering radius (distance)")
@@ -199,7 +204,8 @@ def towards_one(scores: Any) -> dict[str, Any]:
 
     Parameters
     ----------
-    scores : all MAP@R to be drawn; where they lie so close that fewer than two of the usual labels are among them, their own are added.
+    scores : all MAP@R to be drawn; where they lie so close that fewer than two of the usual labels are among them, their own
+        are added.
     """
     shown = [score for score in MAP_TICKS if np.min(scores, initial=1) <= score <= np.max(scores, initial=0)]
     own = np.linspace(np.min(scores), np.max(scores), 3).tolist() if len(shown) < 2 and np.size(scores) else []

@@ -31,8 +31,8 @@ def domain_strips(
     *,
     level: tuple[str, Mapping[str, float]] | None = None,
     columns: int = 3,
-    width: int = 1000,
     title: str | None = None,
+    width: int = 1000,
 ) -> Any:
     """Small panels over the training steps, a line for each domain: what happens to classes of training and of test.
 
@@ -40,7 +40,7 @@ def domain_strips(
     ----------
     domains : by name, (steps (S,), figures) with figures as `labkit.metrics.domain_figures` gives them; domains may be runs, too.
     level : a name and figures that do not move, such as those of a network that is not trained; a thin horizontal line.
-    columns : panels in a row. width : pixels. title : instead of the finding, what became of MAP@R and of the ratio.
+    columns : panels in a row. title : instead of the finding, what became of MAP@R and of the ratio. width : pixels.
 
     Returns
     -------
@@ -79,7 +79,8 @@ def domain_strips(
         _draw_level(fig, level, keys, columns)
     notes = ["curve: mean of the k-Center curves over k and classes"] if {"covering", "relative"} & set(keys) else []
     notes += [f"hubness: of the {NEIGHBOURS} nearest"] if "hubness" in keys else []
-    present(fig, title or _finding(keys, domains), "; ".join(notes), width=width, height=rows * 215 + 40, above=30)
+    head = title if title is not None else _finding(keys, domains)
+    present(fig, head, "; ".join(notes), width=width, height=rows * 215 + 40, above=30)
     fig.update_layout(margin={"l": 45}, legend={"orientation": "h", "y": -0.3 / rows, "yanchor": "top", "x": 0})
     fig.update_xaxes(nticks=5)
     for place in range(max(0, len(keys) - columns), len(keys)):  # the lowest panel of each column

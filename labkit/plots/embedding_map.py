@@ -26,6 +26,7 @@ from labkit.plots.thumbnails import braille, grey_images
 from labkit.validation import check_choice
 
 Balls = Literal["q95", "max"]
+BESIDE = 130  # pixels of axis and legend
 _BALL_TEXT = {"q95": "95 % quantile of", "max": "largest"}
 
 
@@ -64,9 +65,9 @@ def embedding_map(
     balls: bool | Balls = False,
     thumbnails: Any = None,
     class_names: Sequence[str] | None = None,
-    title: str | None = None,
     sample: int | None = None,
-    size: int = 640,
+    title: str | None = None,
+    width: int = 770,
 ) -> Any:
     """Draw samples, proxies and the proxies to come, as the CCP paper's MNIST figure does.
 
@@ -84,9 +85,8 @@ def embedding_map(
         all D dimensions.
     thumbnails : (n, h, w) uint8, shown in the hover label as braille dots.
     class_names : name of each class; its number if not given.
-    title : instead of the finding.
     sample : draw only about so many samples, evenly per class; the figures in the title still use all.
-    size : width and height in pixels.
+    title : instead of the finding. width : pixels of the whole figure, 130 of them beside the picture.
 
     Returns
     -------
@@ -94,11 +94,11 @@ def embedding_map(
 
     Raises
     ------
-    LabError : shapes that disagree, NaN, numbers beyond 1e30, balls without proxies, `sample` < 1 or `size` < 10.
+    LabError : shapes that disagree, NaN, numbers beyond 1e30, balls without proxies, `sample` < 1 or `width` < 140.
 
     Reference: "Deep Metric Learning with Chance Constraints", MNIST figure (samples, proxies, K-Center's choice).
     """
-    check_pixels("size", size)
+    size = round(check_pixels("width", width, around=BESIDE)) - BESIDE
     x = float_array("embeddings", embeddings, "n, D")
     y = label_array("labels", labels, len(x))
     classes = np.unique(y)
@@ -134,7 +134,7 @@ def embedding_map(
     legend = 45 + 7 * max(map(len, names))  # pixels that it takes from the picture
     marks.square_axes(fig, marks.room_for_names(extent, places, names, max(size / 2, size + 50 - legend)), plane)
     head = title if title is not None else _finding(x, y, own, classes)
-    present(fig, head, "; ".join(notes), width=size + 130, height=size)
+    present(fig, head, "; ".join(notes), width=size + BESIDE, height=size)
     fig.update_layout(legend={"title": {"text": "class (click to hide)"}, "tracegroupgap": 0})
     return fig
 

@@ -12,7 +12,7 @@ from labkit.plots import findings, marks
 from labkit.plots.film import Film
 from labkit.plots.findings import number
 from labkit.plots.palette import present
-from labkit.plots.reading import RecordingLike, check_pixels, check_recording, value_at
+from labkit.plots.reading import RecordingLike, check_recording, side_of, value_at
 from labkit.validation import check_number
 
 
@@ -52,8 +52,8 @@ def problem_gallery(
     most: int = 6,
     columns: int | None = None,
     sample: int | None = 1000,
-    side: int = 330,
     title: str | None = None,
+    width: int | None = None,
 ) -> Any:
     """Pictures (a), (b.1) … (b.n): the embedding at the end of each proxy problem.
 
@@ -66,9 +66,8 @@ def problem_gallery(
     ----------
     recording : a run, finished or not; a picture of where it stands is added if its last problem is still open.
     most : draw at most so many pictures, the first and last included.
-    columns : pictures per row, three at most if not given. sample : samples drawn per picture, evenly per class. side :
-        pixels per picture.
-    title : instead of the finding.
+    columns : pictures per row, three at most if not given. sample : samples drawn per picture, evenly per class.
+    title : instead of the finding. width : pixels of the whole figure; None: 330 for each picture of a row.
 
     Returns
     -------
@@ -81,13 +80,13 @@ def problem_gallery(
     Reference: "Deep Metric Learning with Chance Constraints", MNIST figure.
     """
     check_recording("recording", recording)
-    check_pixels("side", side)
     if columns is not None:
         columns = int(check_number("columns", columns, low=1, whole=True))
     pictures = pictures_of(recording, int(check_number("most", most, low=1, whole=True)))
     film = Film(recording, sample)
     columns = min(columns or (2 if len(pictures) == 4 else 3), len(pictures))
     rows = -(-len(pictures) // columns)
+    side = side_of(width, columns, usual=330, around=60)
     fig = make_subplots(
         rows=rows,
         cols=columns,
@@ -115,9 +114,9 @@ def problem_gallery(
     if len(film.rows) < n:
         notes.append(f"{len(film.rows):,} of {n:,} samples drawn")
     notes += [film.plane.note] if film.plane.note else []
-    width = columns * side + 60
     head = title if title is not None else findings.headline_of(recording)
-    present(fig, head, "; ".join(notes), width=width, height=rows * (side + 40) + 60, above=45)
+    size = {"width": round(columns * side + 60), "height": round(rows * (side + 40) + 60)}
+    present(fig, head, "; ".join(notes), **size, above=45)
     fig.update_layout(
         margin={"l": 20, "r": 20, "b": 50},
         legend={"orientation": "h", "y": -0.02, "yanchor": "top", "x": 0, "xanchor": "left"},

@@ -16,6 +16,7 @@ from labkit.plots.reading import Floats, check_pixels
 from labkit.plots.zones import active, rule_of
 from labkit.validation import check_flag, check_number
 
+BESIDE = 270  # pixels of axis and legend
 FINE = 121  # places a side at which zones are looked up
 DECADES = 3.0  # that a logarithmic arrow tells apart: one a thousandth as strong has no length
 QUANTILE = 0.9  # of the lengths that fills a cell: the few largest would make all others too short to be seen
@@ -100,7 +101,7 @@ def gradient_field(
     grid: int = 25,
     log: bool = False,
     title: str | None = None,
-    size: int = 560,
+    width: int = 830,
 ) -> Any:
     """Draw the way in which gradient descent moves one sample, from each place of the plane, among fixed references.
 
@@ -118,7 +119,7 @@ def gradient_field(
     label : class of the moving sample.
     extent : half the side of the square. grid : arrows a side, 3 … 200; a figure of 25 takes about a second.
     log : arrows as long as the logarithm of the gradient over three decades, instead of proportional to it.
-    title : instead of the loss's name. size : width and height of the plane in pixels.
+    title : instead of the loss's name. width : pixels of the whole figure, 270 of them beside the plane.
 
     Returns
     -------
@@ -130,7 +131,7 @@ def gradient_field(
     LabError : no loss, references that do not fit it or each other, a label that none of them has, NaN, or a setting
         out of its range.
     """
-    check_pixels("size", size)
+    size = round(check_pixels("width", width, around=BESIDE)) - BESIDE
     check_flag("log", log)
     field = field_values(loss, references, reference_labels, label=label, extent=extent, grid=grid)
     finer = field_values(loss, references, reference_labels, label=label, extent=extent, grid=min(2 * grid - 1, 200))
@@ -142,7 +143,7 @@ def gradient_field(
     fig.update_yaxes(title_text="coordinate 2", scaleanchor="x", scaleratio=1, **square)
     rule = rule_of(loss)
     goes = f"{rule.title if rule else type(loss).__name__}: where a sample of class {label} goes"
-    present(fig, goes if title is None else title, scale_note(field, log), width=size + 270, height=size)
+    present(fig, goes if title is None else title, scale_note(field, log), width=size + BESIDE, height=size)
     fig.update_layout(legend={"y": 1.0, "x": 1.02, "font": {"size": 12}}, margin={"r": 260})
     return fig
 

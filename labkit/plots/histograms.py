@@ -10,7 +10,7 @@ import plotly.graph_objects as go
 from labkit.errors import LabError
 from labkit.plots.embedding_map import evenly_per_class
 from labkit.plots.palette import INK, present, translucent
-from labkit.plots.reading import Floats, check_sample, float_array, label_array
+from labkit.plots.reading import Floats, check_pixels, check_sample, float_array, label_array
 from labkit.validation import check_number
 
 SAME, OTHER = "#0072B2", "#D55E00"
@@ -24,6 +24,8 @@ def distance_histograms(
     *,
     bins: int = 80,
     sample: int | None = 2000,
+    title: str | None = None,
+    width: int = 760,
 ) -> Any:
     """Histograms of Euclidean distances within classes and between classes; the title says how many pairs violate the
     margins.
@@ -36,6 +38,7 @@ def distance_histograms(
         farther.
     bins : number of bars, 1 … 10,000. sample : use about so many samples at most, 2 or more, evenly per class
         (n (n − 1) / 2 pairs); None: all of them.
+    title : instead of the finding. width : pixels.
 
     Returns
     -------
@@ -49,6 +52,7 @@ def distance_histograms(
     """
     x = float_array("embeddings", embeddings, "n, D")
     y = label_array("labels", labels, len(x))
+    check_pixels("width", width)
     bins = int(check_number("bins", bins, low=1, high=10_000, whole=True))
     for name, margin in (("pos_margin", pos_margin), ("neg_margin", neg_margin)):
         if margin is not None:
@@ -96,7 +100,7 @@ def distance_histograms(
         )
     note = f"{len(rows):,} of {len(x):,} samples" if len(rows) < len(x) else f"{len(x):,} samples"
     head = "; ".join(sentences) or _means(distances, together)
-    present(fig, head, note, width=760, height=360, above=25)
+    present(fig, title if title is not None else head, note, width=width, height=360, above=25)
     fig.update_layout(legend={"x": 1, "xanchor": "right", "y": 0.98})
     fig.update_xaxes(title_text="Euclidean distance between two samples", rangemode="tozero")
     fig.update_yaxes(title_text="density of pairs (per unit distance)", rangemode="tozero")

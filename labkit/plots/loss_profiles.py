@@ -14,7 +14,7 @@ from torch import Tensor
 from labkit.plots.histograms import OTHER, SAME
 from labkit.plots.palette import FAINT, present, translucent
 from labkit.plots.probing import Scene, ask_moving, check_loss, measured, owns_weight, prepared
-from labkit.plots.reading import Floats
+from labkit.plots.reading import Floats, check_pixels
 from labkit.plots.zones import active, rule_of
 from labkit.validation import check_choice, check_number
 
@@ -153,6 +153,7 @@ def loss_profile(
     companion: float | None = None,
     points: int = 161,
     title: str | None = None,
+    width: int = 860,
 ) -> Any:
     """Draw the loss of one sample against its distance or cosine to one reference, and the derivative below it.
 
@@ -169,7 +170,7 @@ def loss_profile(
     companion : distance in [0, 2] at which everything that does not move is held: the one reference of the other kind,
         for a loss with proxies all other proxies. By default 1 (cosine ½) where the loss needs it (triplets, softmax
         over classes, unknown losses), else there is nothing else.
-    points : at which the loss is called, 2 … 10,000. title : instead of the loss's name.
+    points : at which the loss is called, 2 … 10,000. title : instead of the loss's name. width : pixels.
 
     Returns
     -------
@@ -179,6 +180,7 @@ def loss_profile(
     ------
     LabError : no loss, a parameter of it out of range, an unknown axis, or a setting out of its range.
     """
+    check_pixels("width", width)
     profile = profile_values(loss, on=on, companion=companion, points=points)
     heads = [f"{kind} class: {profile.texts[side]}" for side, kind in zip(SIDES, ("own", "another"), strict=True)]
     fig = make_subplots(2, 2, shared_xaxes=True, shared_yaxes="rows", subplot_titles=heads, vertical_spacing=0.06,
@@ -196,7 +198,7 @@ def loss_profile(
     fig.update_annotations(font_size=13)
     rule = rule_of(loss)
     head = title if title is not None else rule.title if rule else type(loss).__name__
-    present(fig, head, _note(profile, owns_weight(loss)), width=860, height=400, above=14)
+    present(fig, head, _note(profile, owns_weight(loss)), width=width, height=400, above=14)
     fig.update_layout(showlegend=False)
     return fig
 

@@ -16,7 +16,7 @@ from labkit.plots.findings import number
 from labkit.plots.marks import short
 from labkit.plots.palette import GRID, INK, plain, present
 from labkit.plots.projections import MOST_SAMPLES, MOST_SNAPSHOTS, project
-from labkit.plots.reading import Floats, Ints, check_pixels, check_sample, float_array, label_array
+from labkit.plots.reading import Floats, Ints, check_sample, float_array, label_array, side_of
 from labkit.plots.standing_out import PALE, StandOut, looks
 from labkit.validation import check_number
 
@@ -32,11 +32,11 @@ def problem_maps(
     method: str = "tsne",
     stand_out: Sequence[int] | None = None,
     class_names: Sequence[str] | None = None,
-    sample: int | None = None,
     columns: int = 4,
-    side: int = 275,
     seed: int = 0,
+    sample: int | None = None,
     title: str | None = None,
+    width: int | None = None,
 ) -> Any:
     """Maps of the same samples at several moments of a run; over each its MAP@R, mean covering curve and inter-class distance.
 
@@ -50,8 +50,9 @@ def problem_maps(
         sample keeps its place from map to map.
     stand_out : labels of up to eight classes with a colour and a shape; all others are pale dots. None: none, or all
         where there are at most eight.
-    class_names : by label. sample : lay out about so many samples, evenly per class; None: all, for umap and t-SNE at
-        most 500. columns : maps in a row. side : pixels of a map. seed : of the layout. title : instead of the finding.
+    class_names : by label. columns : maps in a row. seed : of the layout. sample : lay out about so many samples, evenly
+        per class; None: all, for umap and t-SNE at most 500.
+    title : instead of the finding. width : pixels of the whole figure; None: 275 for each map of a row.
 
     Returns
     -------
@@ -66,8 +67,8 @@ def problem_maps(
     """
     x = float_array("embeddings", embeddings, "S, n, D")
     y = label_array("labels", labels, x.shape[1])
-    check_pixels("side", side)
     columns = min(int(check_number("columns", columns, low=1, whole=True)), len(x))
+    side = side_of(width, columns, usual=275, around=40)
     if isinstance(heads, str) or len(heads) != len(x):
         raise LabError("heads", f"a list of {len(x)}, one over each map", repr(heads)[:80])
     if method in ("umap", "tsne") and len(x) > MOST_SNAPSHOTS:
@@ -89,9 +90,12 @@ def problem_maps(
         for update, m, h in zip((fig.update_xaxes, fig.update_yaxes), middle, half, strict=True):
             update(range=[m - h, m + h], **BARE, **where)
     notes = [layout.note] if layout.note else []
-    notes += ["over each map figures of the whole embedding: curve is the mean k-Center curve, E‖x − x⁻‖ the inter-class distance"]
+    over_maps = "curve is the mean k-Center curve, E‖x − x⁻‖ the inter-class distance"
+    notes += [f"over each map figures of the whole embedding: {over_maps}"]
     notes += [f"{len(styles)} of {len(np.unique(y))} classes in colour"] if 0 < len(styles) < len(np.unique(y)) else []
-    present(fig, title or _finding(heads, figures), "; ".join(notes), width=columns * side + 40, height=rows * (side + 55) + 60, above=50)
+    head = title if title is not None else _finding(heads, figures)
+    size = {"width": round(columns * side + 40), "height": round(rows * (side + 55) + 60)}
+    present(fig, head, "; ".join(notes), **size, above=50)
     fig.update_layout(
         margin={"l": 15, "r": 15, "b": 60}, legend={"orientation": "h", "y": -0.03, "yanchor": "top", "x": 0, "xanchor": "left"}
     )
@@ -130,10 +134,9 @@ def _marks(xy: Floats, name: str, marker: dict[str, Any], legend: bool) -> Any:
 
 
 def _finding(heads: Sequence[str], figures: dict[str, Floats]) -> str:
-    told = [
-        f"{what} {number(float(figures[key][0]))} → {number(float(figures[key][-1]))}"
-        for what, key in (("MAP@R", "map_at_r"), ("mean covering curve", "covering"), ("inter-class distance", "inter_class_distance"))
-    ]
+    names = (("MAP@R", "map_at_r"), ("mean covering curve", "covering"), ("inter-class distance", "inter_class_distance"))
+    ends = [(what, float(figures[key][0]), float(figures[key][-1])) for what, key in names]
+    told = [f"{what} {number(first)} → {number(last)}" for what, first, last in ends]
     if len(heads) == 1:
         return f"MAP@R {number(float(figures['map_at_r'][0]))}"
     return f"From “{heads[0]}” to “{heads[-1]}”: {', '.join(told)}"

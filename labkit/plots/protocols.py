@@ -7,17 +7,21 @@ from typing import Any
 import plotly.graph_objects as go
 
 from labkit.plots.palette import present
+from labkit.plots.reading import check_pixels
 from labkit.validation import check_number
 
 USES = {"train": "#8CC5E8", "choose the model": "#E69F00", "judge": "#C9C9C9"}
 
 
-def protocol_picture(classes: int = 100, folds: int = 4) -> Any:
+def protocol_picture(
+    classes: int = 100, folds: int = 4, *, title: str | None = None, width: int = 860
+) -> Any:
     """Bars over the class ids: a model for each fold under MLRC, and the one model of the conventional protocol.
 
     Parameters
     ----------
     classes : in the training half; as many again are for tests. folds : of MLRC.
+    title : instead of the finding. width : pixels.
 
     Returns
     -------
@@ -25,10 +29,11 @@ def protocol_picture(classes: int = 100, folds: int = 4) -> Any:
 
     Raises
     ------
-    LabError : fewer than 2 folds, or more folds than classes.
+    LabError : fewer than 2 folds, more folds than classes, or `width` < 10.
 
     Reference: Musgrave et al., "A Metric Learning Reality Check"; "Deep Metric Learning with Chance Constraints", MLRC.
     """
+    check_pixels("width", width)
     check_number("folds", folds, low=2, high=int(check_number("classes", classes, low=2, whole=True)), whole=True)
     edges = [classes * i // folds for i in range(folds + 1)]
     bars = []
@@ -48,7 +53,8 @@ def protocol_picture(classes: int = 100, folds: int = 4) -> Any:
             textposition="inside", insidetextanchor="middle", textangle=0, constraintext="none",
             hovertemplate="%{y}: classes %{base} to %{x}<extra>" + use + "</extra>",
         )  # fmt: skip
-    present(figure, "In each model every class has one use: no test class is ever trained on", f"MLRC makes {folds} models, one for each fold that chooses", width=860, height=340)
+    head = title if title is not None else "In each model every class has one use: no test class is ever trained on"
+    present(figure, head, f"MLRC makes {folds} models, one for each fold that chooses", width=width, height=340)
     figure.update_layout(barmode="overlay", showlegend=False, xaxis_title="class, in the order of ids", margin_l=120)
     figure.update_yaxes(autorange="reversed")
     return figure

@@ -12,7 +12,7 @@ from plotly.subplots import make_subplots
 from labkit.errors import LabError
 from labkit.plots.histograms import OTHER, SAME
 from labkit.plots.palette import INK, plain, present, run_line, translucent
-from labkit.plots.reading import Floats, float_array, label_array
+from labkit.plots.reading import Floats, check_pixels, float_array, label_array
 from labkit.validation import check_number, describe
 
 
@@ -56,6 +56,7 @@ def ranked_list(
     margin: float = 0.4,
     temperature: float = 10.0,
     title: str | None = None,
+    width: int = 860,
 ) -> Any:
     """Draw the gallery of one sample by its distance: own class in one row, others in another, with the margin zone.
 
@@ -68,7 +69,7 @@ def ranked_list(
         "before" and "after" for example, drawn below each other. Same samples in the same order.
     labels : (n,) whole numbers. query : row of the sample whose list is drawn.
     alpha, margin, temperature : α, m and T of the loss.
-    title : instead of the finding.
+    title : instead of the finding. width : pixels.
 
     Returns
     -------
@@ -81,6 +82,7 @@ def ranked_list(
 
     Reference: Wang et al., "Ranked List Loss", figure 2 and equations 8 to 14.
     """
+    check_pixels("width", width)
     named = embeddings if isinstance(embeddings, Mapping) else {"": embeddings}
     if not named:
         raise LabError("embeddings", "at least one array", "an empty dict")
@@ -114,7 +116,8 @@ def ranked_list(
     fig.update_xaxes(title_text=f"distance to sample {query}", row=len(lists))
     fig.update_yaxes(tickvals=[0, 1], ticktext=["other classes", "own class"], range=[-0.7, 1.6], showgrid=False)
     note = "Filled: costs something (own class beyond α − m, others within α); the size of a negative shows its weight"
-    present(fig, title or "; ".join(sentences), note, width=860, height=60 + 150 * len(lists), above=25)
+    head = title if title is not None else "; ".join(sentences)
+    present(fig, head, note, width=width, height=60 + 150 * len(lists), above=25)
     fig.update_layout(showlegend=False)
     return fig
 
@@ -148,13 +151,14 @@ def negative_weight_curves(
     alpha: float = 1.2,
     temperatures: Sequence[float] = (0.0, 1.0, 5.0, 10.0, 50.0, np.inf),
     title: str | None = None,
+    width: int = 860,
 ) -> Any:
     """Draw each negative's share in `L_N` against its distance, one line per temperature T from 0 to infinity.
 
     Parameters
     ----------
     distances : (n,) of a query's negatives. alpha : α. temperatures : values of T >= 0, `math.inf` allowed.
-    title : instead of the finding, the share of the hardest negative at each T.
+    title : instead of the finding, the share of the hardest negative at each T. width : pixels.
 
     Returns
     -------
@@ -162,10 +166,11 @@ def negative_weight_curves(
 
     Raises
     ------
-    LabError : as `negative_weights`; no temperatures.
+    LabError : as `negative_weights`; no temperatures, or `width` < 10.
 
     Reference: Wang et al., "Ranked List Loss", equations 11 and 12, table on T.
     """
+    check_pixels("width", width)
     if not hasattr(temperatures, "__len__") or len(temperatures) == 0 or isinstance(temperatures, str):
         raise LabError("temperatures", "a list of numbers >= 0", describe(temperatures))
     d = np.sort(float_array("distances", distances, "n"))
@@ -181,11 +186,11 @@ def negative_weight_curves(
     fig.add_vline(x=alpha, line={"color": INK, "width": 1, "dash": "dot"},
                   annotation={"text": f"α = {alpha:g}", "yanchor": "bottom"})  # fmt: skip
     count = int((d < alpha).sum())
-    head = title or f"Share of the hardest negative: {', '.join(sentences)}"
+    head = title if title is not None else f"Share of the hardest negative: {', '.join(sentences)}"
     note = (
         f"{count} of {len(d)} negatives lie within α and share the weight; T = 0: all alike, T → ∞: the hardest alone"
     )
-    present(fig, head, note, width=860, height=360, above=20)
+    present(fig, head, note, width=width, height=360, above=20)
     fig.update_xaxes(title_text="distance of the negative to the query", rangemode="tozero")
     fig.update_yaxes(title_text="share in L_N (sum 1)", range=[-0.03, 1.05])
     return fig

@@ -102,7 +102,8 @@ def check_recording(name: str, recording: Any) -> RecordingLike:
     except (TypeError, ValueError, AttributeError) as error:
         raise LabError(name, "a recording whose parts fit together", str(error)) from error
     if not np.size(recording.embeddings):
-        raise LabError(name, "at least one snapshot, sample and dimension", f"embeddings of shape {np.shape(recording.embeddings)}")
+        shape = np.shape(recording.embeddings)
+        raise LabError(name, "at least one snapshot, sample and dimension", f"embeddings of shape {shape}")
     return recording
 
 
@@ -116,14 +117,26 @@ def check_sample(sample: Any, *, low: int = 1) -> int | None:
     return None if sample is None else int(check_number("sample", sample, low=low, whole=True))
 
 
-def check_pixels(name: str, value: Any) -> float:
-    """Return a width or height in pixels: 10 at least, as plotly demands.
+def check_pixels(name: str, value: Any, *, around: float = 0) -> float:
+    """Return a width in pixels: 10 at least, as plotly demands, for what is not `around` the picture.
 
     Raises
     ------
     LabError : anything else.
     """
-    return check_number(name, value, low=10, high=1e5)
+    return check_number(name, value, low=around + 10, high=1e5)
+
+
+def side_of(width: Any, columns: int, *, usual: int, around: int) -> float:
+    """Pixels of each of `columns` pictures beside each other in a figure so wide: `usual` where no width was asked for.
+
+    Raises
+    ------
+    LabError : a width that does not leave 10 pixels to each.
+    """
+    if width is None:
+        return usual
+    return (check_pixels("width", width, around=around + 10 * (columns - 1)) - around) / columns
 
 
 def float_array(name: str, values: Any, shape: str) -> Floats:

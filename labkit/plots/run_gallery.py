@@ -12,7 +12,7 @@ from labkit.plots.embedding_map import evenly_per_class
 from labkit.plots.findings import number
 from labkit.plots.palette import plain, present
 from labkit.plots.plane import Plane
-from labkit.plots.reading import RecordingLike, Runs, check_pixels, check_sample, named_runs, names_of, value_at
+from labkit.plots.reading import RecordingLike, Runs, check_sample, named_runs, names_of, side_of, value_at
 from labkit.validation import check_number
 
 
@@ -21,8 +21,8 @@ def run_gallery(
     *,
     columns: int = 3,
     sample: int | None = 700,
-    side: int = 300,
     title: str | None = None,
+    width: int | None = None,
 ) -> Any:
     """Draw where each run has brought its samples, over it its name and MAP@R.
 
@@ -33,7 +33,8 @@ def run_gallery(
     Parameters
     ----------
     recordings : a dict of recordings by name, or one. columns : pictures in a row. sample : samples drawn in each,
-        evenly per class. side : pixels of a picture. title : instead of the finding, the best run and the worst.
+        evenly per class. title : instead of the finding, the best run and the worst. width : pixels of the whole figure;
+        None: 300 for each picture of a row.
 
     Returns
     -------
@@ -45,7 +46,7 @@ def run_gallery(
     """
     runs = named_runs(recordings)
     columns = min(int(check_number("columns", columns, low=1, whole=True)), len(runs))
-    check_pixels("side", side)
+    side = side_of(width, columns, usual=300, around=60)
     check_sample(sample)
     scores = {name: _score(run) for name, run in runs.items()}
     heads = [f"<b>{plain(name)}</b><br>{scores[name][1]}" for name in runs]
@@ -67,7 +68,8 @@ def run_gallery(
     judged = all("chosen_step" in run.final for run in runs.values())
     moment = "at the chosen step" if judged else "at the chosen step, or the last"
     note = f"the recorded sample {moment}; a class is named at its edge"
-    present(fig, title or _finding(scores), note, width=columns * side + 60, height=rows * (side + 40) + 20, above=40)
+    head = title if title is not None else _finding(scores)
+    present(fig, head, note, width=round(columns * side + 60), height=round(rows * (side + 40) + 20), above=40)
     fig.update_layout(margin={"l": 20, "r": 20, "b": 20})
     fig.update_annotations(font_size=13)
     return fig

@@ -11,7 +11,7 @@ import plotly.graph_objects as go
 from labkit.errors import LabError
 from labkit.plots.findings import number
 from labkit.plots.palette import FAINT, plain, present
-from labkit.plots.reading import Floats
+from labkit.plots.reading import Floats, check_pixels
 from labkit.validation import check_choice, check_number, describe
 
 SCALE = "Cividis"  # made to look alike to readers with and without colour-blindness; its lightness rises evenly
@@ -45,9 +45,16 @@ class Side(NamedTuple):
     words: Sequence[str]
 
 
-def setting_heat_map(values: Any, rows: tuple[str, Sequence[str]], columns: tuple[str, Sequence[str]], *,
-                     measure: str = "map_at_r", title: str | None = None,
-                     between: tuple[float, float] | None = None) -> Any:  # fmt: skip
+def setting_heat_map(
+    values: Any,
+    rows: tuple[str, Sequence[str]],
+    columns: tuple[str, Sequence[str]],
+    *,
+    measure: str = "map_at_r",
+    between: tuple[float, float] | None = None,
+    title: str | None = None,
+    width: int | None = None,
+) -> Any:
     """Draw a figure over two settings.
 
     Parameters
@@ -55,8 +62,9 @@ def setting_heat_map(values: Any, rows: tuple[str, Sequence[str]], columns: tupl
     values : (R, C) floats; NaN where there is no run. rows, columns : the setting's name and its R or C values in words,
         e.g. `("λ", ["0", "0.02"])`.
     measure : "map_at_r", "p_at_1", "covering_max", "covering_q95" or "proxy_spread" (on a logarithmic scale).
-    title : instead of the finding: the best and the worst cell, and how much either setting changes on average.
     between : the ends of the colours' scale, so that several maps can be compared; by default what the values span.
+    title : instead of the finding: the best and the worst cell, and how much either setting changes on average.
+    width : pixels; None: 110 for each column, and at least 520.
 
     Returns
     -------
@@ -64,11 +72,15 @@ def setting_heat_map(values: Any, rows: tuple[str, Sequence[str]], columns: tupl
 
     Raises
     ------
-    LabError : values of another shape than the names, infinite ones, an unknown measure, or ends in the wrong order.
+    LabError : values of another shape than the names, infinite ones, an unknown measure, ends in the wrong order, or
+        `width` < 10.
     """
     known = _checked(values, len(rows[1]), len(columns[1]))
     check_choice("measure", measure, MEASURES)
     down, across = Side(*rows), Side(*columns)
+    if width is None:
+        width = max(520, 200 + 110 * len(across.words))
+    check_pixels("width", width)
     fig = go.Figure([go.Heatmap(), go.Heatmap(), go.Scatter()])
     for trace, update in zip(fig.data, map_updates(known, down, across, measure).values(), strict=True):
         trace.update(update)
@@ -79,7 +91,7 @@ def setting_heat_map(values: Any, rows: tuple[str, Sequence[str]], columns: tupl
         fig.data[0].update(zmin=low, zmax=high)
     head = title if title is not None else what_matters(known, down, across, measure)
     note = "hatched: no run" if np.isnan(known).any() else ""
-    present(fig, head, note, width=max(520, 200 + 110 * len(across.words)), height=120 + 52 * len(down.words))
+    present(fig, head, note, width=width, height=120 + 52 * len(down.words))
     fig.update_xaxes(**side_axis(across))
     fig.update_yaxes(**side_axis(down), autorange="reversed")
     return fig

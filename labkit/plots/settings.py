@@ -11,6 +11,7 @@ from plotly.subplots import make_subplots
 
 from labkit.errors import LabError
 from labkit.plots.palette import FAINT, INK, plain, present, run_line
+from labkit.plots.reading import check_pixels
 from labkit.validation import check_choice, check_flag, describe
 
 NAMES = {"map_at_r": "MAP@R", "p_at_1": "P@1", "p_at_r": "P@R", "nmi": "NMI", "proxy_spread": "proxy spread"}
@@ -27,6 +28,7 @@ def setting_effect(
     published_name: str = "published",
     ordered: bool = True,
     title: str | None = None,
+    width: int | None = None,
 ) -> Any:
     """Draw a panel for each figure over the values of a setting: a dot each run, a line through the means; and beside them
     published figures, on an axis of their own, since data and network differ.
@@ -39,7 +41,7 @@ def setting_effect(
     published : {value: figure}; `published_name` says what it is, where, whose. ordered : whether the values have an order;
         without one no line joins their means.
     title : instead of the finding, where a figure is highest and lowest: P@1 beside published ones (which are of it), else the
-        first.
+        first. width : pixels; None: 300 for each panel, and at least 560.
 
     Returns
     -------
@@ -47,7 +49,8 @@ def setting_effect(
 
     Raises
     ------
-    LabError : no rows, no figures, a column that is not there, or one that is empty, a default that no run has.
+    LabError : no rows, no figures, a column that is not there, or one that is empty, a default that no run has, or
+        `width` < 10.
     """
     columns = list(getattr(rows, "columns", ()))
     if not columns or not len(rows):
@@ -60,6 +63,9 @@ def setting_effect(
     leading = "p_at_1" if published and "p_at_1" in figures else figures[0]
     heads = [NAMES.get(name, plain(name)) for name in figures]
     heads += [plain(published_name)] if published else []
+    if width is None:
+        width = max(560, 300 * len(heads))
+    check_pixels("width", width)
     fig = make_subplots(1, len(heads), subplot_titles=[f"<b>{head}</b>" for head in heads], horizontal_spacing=0.09)
     sentences, notes = [], ["dots: one run each; line: their mean" if joined else "dots: one run each; full dots: their mean"]
     for column, figure in enumerate(figures, start=1):
@@ -84,7 +90,8 @@ def setting_effect(
         notes.append("dotted: what the other studies use")
     if not _even(values):
         notes.append("places are even, values are not")
-    present(fig, title or "; ".join(sentences), "; ".join(notes), width=max(560, 300 * len(heads)), height=280, above=28)
+    head = title if title is not None else "; ".join(sentences)
+    present(fig, head, "; ".join(notes), width=width, height=280, above=28)
     fig.update_xaxes(type="category", categoryorder="array", categoryarray=ticks, title_text=plain(setting))
     fig.update_layout(showlegend=False)
     return fig

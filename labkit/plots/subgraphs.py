@@ -15,7 +15,7 @@ from labkit.losses import ProxyGMLLoss
 from labkit.plots.marks import short
 from labkit.plots.palette import FAINT, INK, PROXY_SYMBOL, class_color, plain, present
 from labkit.plots.plane import Plane
-from labkit.plots.reading import Floats, float_array, label_array, names_of
+from labkit.plots.reading import Floats, check_pixels, float_array, label_array, names_of
 from labkit.validation import check_number, describe
 
 WIDTHS = (0.8, 7.0)  # of the edges of least and of largest similarity, pixels
@@ -30,7 +30,7 @@ def sample_subgraph(
     *,
     class_names: Sequence[str] | None = None,
     title: str | None = None,
-    size: int = 520,
+    width: int = 910,
 ) -> Any:
     """Draw one sample, the proxies it is connected to and the sums of similarities by class that enter the softmax.
 
@@ -43,7 +43,7 @@ def sample_subgraph(
     loss : a ProxyGMLLoss; its proxies and `subgraph` are drawn. embeddings : (n, D), D as the loss has it; D > 2 is
         drawn in the two first principal components of the proxies. labels : (n,) in 0 … C − 1.
     sample : row of the sample to draw. class_names : name of each class, else its number.
-    title : instead of the finding. size : height and width of the left picture in pixels.
+    title : instead of the finding. width : pixels; the height is four sevenths of it.
 
     Returns
     -------
@@ -55,6 +55,7 @@ def sample_subgraph(
 
     Reference: Zhu et al., "Fewer is More", equations 4 to 8 and figure 2.
     """
+    check_pixels("width", width)
     if not isinstance(loss, ProxyGMLLoss):
         raise LabError("loss", "a ProxyGMLLoss, which tells its subgraph", describe(loss))
     x = float_array("embeddings", embeddings, "n, D")
@@ -81,7 +82,7 @@ def sample_subgraph(
     )
     note = f"width of an edge: similarity, {similarities.min():.2f} … {similarities.max():.2f}"
     note += f"; {plane.note}" if plane.note else ""
-    present(fig, title or text, note, width=int(size * 1.75), height=size, above=10)
+    present(fig, title or text, note, width=width, height=round(width / 1.75), above=10)
     _axes(fig, np.concatenate([plane(proxies), plane(point)]), "principal component" if plane.projected else "coordinate")
     return fig
 

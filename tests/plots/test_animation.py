@@ -38,7 +38,8 @@ def test_rings_are_there_only_where_a_problem_closes(ccp: Recording) -> None:
 
 def test_classes_that_were_never_trained_on_have_no_squares(ccp: Recording) -> None:
     """Six classes have proxies; the recorded samples are of all ten."""
-    problems = [replace(p, proxies=p.proxies[:6], next_proxies=p.next_proxies if p.next_proxies is None else p.next_proxies[:6]) for p in ccp.problems]
+    following = [None if p.next_proxies is None else p.next_proxies[:6] for p in ccp.problems]
+    problems = [replace(p, proxies=p.proxies[:6], next_proxies=f) for p, f in zip(ccp.problems, following, strict=True)]
     disjoint = replace(ccp, proxies=ccp.proxies[:, :6], problems=problems)
     fig, whole = animation(disjoint), animation(ccp)
     for at, frame in enumerate(fig.frames):
@@ -117,10 +118,10 @@ def test_what_is_no_recording_is_refused(draw: Any, recording: Any) -> None:
 @pytest.mark.parametrize(
     ("draw", "change"),
     [
-        (animation, {"size": -620}),
+        (animation, {"width": -620}),
         (animation, {"sample": -3}),
         (animation, {"milliseconds": -1}),
-        (problem_gallery, {"side": -330}),
+        (problem_gallery, {"width": -330}),
         (problem_gallery, {"sample": 0}),
         (problem_gallery, {"most": 0}),
         (problem_gallery, {"columns": 1.5}),

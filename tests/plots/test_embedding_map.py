@@ -151,8 +151,8 @@ def test_a_class_name_cannot_act_as_markup(scene: dict[str, Any]) -> None:
         ({"embeddings": "nonsense"}, "embeddings: expected numbers"),
         ({"embeddings": np.full((90, 3), 1e300), "proxies": None, "next_proxies": None}, "at most 1e[+]30 in size"),
         ({"proxies": np.full((3, 4, 2), -1e31)}, "proxies: expected numbers of at most 1e[+]30"),
-        ({"size": -640}, r"size: expected a finite number in \[10, 100000\]; got -640"),
-        ({"size": "wide"}, "size: expected a number"),
+        ({"width": -640}, r"width: expected a finite number in \[140, 100000\]; got -640"),
+        ({"width": "wide"}, "width: expected a number"),
         ({"sample": -5}, "sample: expected a whole number"),
         ({"sample": 0}, "sample: expected a whole number"),
         ({"sample": 2.5}, "sample: expected a whole number"),
@@ -202,8 +202,9 @@ def test_names_of_classes_are_whole_inside_the_picture(scene: dict[str, Any], na
     for at, up, text in zip(written.x, written.y, written.text, strict=True):
         lines = re.sub("</?b>", "", text).split("<br>")
         assert " ".join(lines) in [name.replace("_", " ") for name in names] and all(len(line) <= 13 for line in lines)
-        room = 0.62 * written.textfont.size * max(map(len, lines)) / across * half
-        assert abs(at) + room <= half * 1.001 and abs(up) + 0.65 * written.textfont.size * len(lines) / across * half <= half * 1.001
+        letter = written.textfont.size / across * half
+        assert abs(at) + 0.62 * letter * max(map(len, lines)) <= half * 1.001
+        assert abs(up) + 0.65 * letter * len(lines) <= half * 1.001
 
 
 def test_numbers_of_classes_leave_the_picture_as_it_was(scene: dict[str, Any]) -> None:

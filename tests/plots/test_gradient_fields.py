@@ -208,7 +208,7 @@ def test_silence_everywhere_is_said() -> None:
         ({"grid": 2}, "grid: expected"),
         ({"extent": 0}, "extent: expected"),
         ({"log": "yes"}, "log: expected True or False"),
-        ({"size": 3}, "size: expected"),
+        ({"width": 3}, "width: expected"),
         ({"loss": SoftTripleLoss}, "loss: expected a loss, not its class"),
         ({"loss": ProxyNCALoss(3, 2, 3)}, "reference_labels: expected 3 references for each class 0 … 2"),
         ({"loss": ContrastiveLoss(pos_margin=-1)}, "pos_margin: expected"),

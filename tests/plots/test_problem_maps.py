@@ -65,7 +65,8 @@ def test_fewer_samples_on_request(many):
     [
         ({"heads": ["a"]}, "heads"), ({"heads": "abc"}, "heads"), ({"stand_out": [3]}, "stand_out"),
         ({"stand_out": list(range(100, 109))}, "at most 8"), ({"method": "lda"}, "method"), ({"columns": 0}, "columns"),
-        ({"side": 3}, "side"), ({"labels": np.zeros(120, int)}, "two classes|retrieve"), ({"labels": np.zeros(7, int)}, "labels"),
+        ({"width": 3}, "width"), ({"labels": np.zeros(120, int)}, "two classes|retrieve"),
+        ({"labels": np.zeros(7, int)}, "labels"),
     ],
 )  # fmt: skip
 def test_what_will_not_do_is_named(many, options, words):

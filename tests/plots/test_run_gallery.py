@@ -60,7 +60,7 @@ def test_a_run_without_a_test_says_so(ccp: Recording) -> None:
         ({"recordings": {}}, "recordings: expected at least one"),
         ({"recordings": 3}, "recordings: expected a Recording"),
         ({"columns": 0}, "columns: expected"),
-        ({"side": 1}, "side: expected"),
+        ({"width": 1}, "width: expected"),
         ({"sample": 0}, "sample: expected"),
     ],
 )
