@@ -16,7 +16,19 @@ IDLE = 1800  # seconds after which a kernel whose page is gone is ended, should 
 
 
 def lab_command(notebook: Path, *, host: str = "127.0.0.1", port: int | None = None, browser: bool = True) -> list[str]:
-    """The command that opens JupyterLab on a notebook; parameters as for `app_command`."""
+    """The command that opens JupyterLab on a notebook.
+
+    Parameters
+    ----------
+    notebook : the .ipynb file. host : the address to listen at. port : 1 … 65535; None leaves the choice to Jupyter.
+    browser : whether to open it here.
+
+    Raises
+    ------
+    LabError : no such port.
+    """
+    if port is not None:
+        check_number("--port", port, low=1, high=65535, whole=True)
     # A default URL, rather than the file itself: so the address that is printed leads to the notebook as well.
     where = [f"--ServerApp.root_dir={notebook.parent}", f"--LabApp.default_url=/lab/tree/{notebook.name}"]
     asked = [] if browser else ["--no-browser"]

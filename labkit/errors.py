@@ -34,6 +34,17 @@ class LabError(ValueError):
         return type(self), (self.argument, self.expected, self.got, self.hint)
 
 
+def said(error: BaseException, most: int = 200) -> str:
+    """What an error says, in one line of at most `most` letters; the name of its kind where it says nothing.
+
+    Examples
+    --------
+    >>> said(ValueError("two\\n  lines")), said(KeyError())
+    ('two lines', 'KeyError')
+    """
+    return " ".join(str(error).split())[:most] or type(error).__name__
+
+
 @contextmanager
 def during(what: str) -> Iterator[None]:
     """Add to a LabError raised inside when it happened, e.g. `with during("step 7"):`."""

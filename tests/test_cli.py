@@ -199,7 +199,8 @@ def test_lab_serves_a_notebook_as_a_page(run, monkeypatch):
     assert "--no-browser" not in started[-1]
     assert run("lab", "--host=10.0.0.1", "--ServerApp.open_browser=False")[0] == 0
     assert {"--ServerApp.ip=10.0.0.1", "--ServerApp.open_browser=False"} <= set(started[-1]) and "jupyterlab" in started[-1]
-    assert "[1, 65535]" in refused(run("lab", "--app", "--port", "0"))
+    for arguments in (("--app", "--port", "0"), ("--port", "0"), ("--port", "65536")):
+        assert "--port: expected a whole number in [1, 65535]" in refused(run("lab", *arguments))
     monkeypatch.setattr("labkit.app.importlib.util.find_spec", lambda name: None)
     assert 'pip install "labkit[app]"' in refused(run("lab", "--app"))
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from labkit.errors import LabError
+from labkit.errors import LabError, said
 from labkit.models.checks import check_images, check_sizes
 from labkit.models.heads import MultiLevelHead
 from labkit.models.initialise import global_generator_kept, initialise
@@ -64,10 +64,10 @@ class Backbone(nn.Module):
             features: Tensor = self.trunk(standard)
         except (AssertionError, RuntimeError) as error:
             # How transformers of a fixed size refuse another, and how branches do that come out at different sizes.
-            said = str(error).splitlines()[0] if str(error) else ""
-            if isinstance(error, RuntimeError) and ("size" not in said.lower() or "memory" in said.lower()):
+            told = said(error)
+            if isinstance(error, RuntimeError) and ("size" not in told.lower() or "memory" in told.lower()):
                 raise
-            got = f"{tuple(images.shape[2:])} ({said})"
+            got = f"{tuple(images.shape[2:])} ({told})"
             raise LabError("images", "pictures of a size that this network takes", got) from error
         if features.ndim == 2:
             return features

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from labkit.errors import LabError
+from labkit.errors import LabError, said
 from labkit.models.trunks import Trunk, timm_name
 from labkit.validation import check_embeddings, describe
 
@@ -40,9 +40,8 @@ def load_pretrained(trunk: Trunk, name: str, source: str) -> None:
     except LabError:
         raise
     except Exception as error:  # libraries raise anything from OSError to their hub's own errors
-        said = str(error).splitlines()[0] if str(error) else type(error).__name__
         hint = "Download them where there is a network, and give the file."
-        raise LabError("network.weights", f"ImageNet weights of {name} from the library's server", said, hint) from error
+        raise LabError("network.weights", f"ImageNet weights of {name} from the library's server", said(error), hint) from error
     load_state(trunk, state, f"{name} from its library")
 
 
@@ -121,8 +120,7 @@ def read_state(path: str | os.PathLike[str]) -> dict[str, Tensor]:
         else:
             content = torch.load(where, map_location="cpu", weights_only=True)
     except Exception as error:  # torch and zipfile raise anything on a file that is not theirs
-        said = str(error).splitlines()[0][:200] if str(error) else type(error).__name__
-        raise LabError("network.weights", f"a file of tensors in {path}", said) from error
+        raise LabError("network.weights", f"a file of tensors in {path}", said(error)) from error
     for wrapper in ("state_dict", "model"):
         if isinstance(content, Mapping) and isinstance(content.get(wrapper), Mapping):
             content = content[wrapper]

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from labkit.errors import LabError
+from labkit.errors import LabError, said
 from labkit.files import storage_error, write_atomically
 from labkit.serving.model_card import ModelCard, check_answer
 from labkit.serving.screening import screen_onnx, screen_program, screen_script
@@ -56,7 +56,7 @@ class ExportedModel:
             answer = self._run(taken)
         except Exception as error:  # whatever the network's own code or its runtime says
             wanted = f"a network that takes pictures {tuple(taken.shape)}, as its card says"
-            raise LabError(self.source, wanted, _said(error), _EXPORT_AGAIN) from error
+            raise LabError(self.source, wanted, said(error), _EXPORT_AGAIN) from error
         return check_answer(self.card, len(taken), answer, self.source)
 
 
@@ -111,7 +111,7 @@ def export_model(model: nn.Module, path: str | os.PathLike[str]) -> Path:
             raise
         except Exception as error:  # exporters raise whatever a network's own code leads them to
             others = ", ".join(s for s in SUFFIXES if s != suffix)
-            raise LabError(str(path), f"a network that can be written as {suffix}", _said(error), f"Try {others}.") from error
+            raise LabError(str(path), f"a network that can be written as {suffix}", said(error), f"Try {others}.") from error
     sealed = seal(data, suffix)
     return write_atomically(path, lambda file: file.write(sealed))
 
@@ -144,7 +144,7 @@ def load_exported(path: str | os.PathLike[str]) -> ExportedModel:
         except LabError:
             raise
         except Exception as error:  # the readers raise whatever odd bytes lead them to
-            raise LabError(str(path), f"a {suffix} file of `labkit export`", _said(error), _EXPORT_AGAIN) from error
+            raise LabError(str(path), f"a {suffix} file of `labkit export`", said(error), _EXPORT_AGAIN) from error
         model = ExportedModel(ModelCard.from_json(text, str(path)), run, str(path))
         card = model.card
         model(torch.full((3, card.channels, card.size, card.size), 0.5))
@@ -152,10 +152,6 @@ def load_exported(path: str | os.PathLike[str]) -> ExportedModel:
 
 
 _SCREENS = {".pt2": screen_program, ".pt": screen_script, ".onnx": screen_onnx}
-
-
-def _said(error: Exception) -> str:
-    return " ".join(str(error).split())[:200] or type(error).__name__
 
 
 def _program(model: nn.Module, example: Tensor) -> torch.export.ExportedProgram:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from labkit.errors import LabError
+from labkit.errors import LabError, said
 from labkit.files import storage_error, write_atomically
 from labkit.geometry import NORMALIZATIONS
 from labkit.validation import check_choice, check_number, check_path, check_word, describe
@@ -90,8 +90,8 @@ def check_place(path: str | os.PathLike[str]) -> tuple[Path, list[Path]]:
     except OSError as error:
         raise storage_error(path, error) from error
     if not above.is_dir() or not os.access(above, os.W_OK):
-        said = f"{above}, which is {'read-only' if above.is_dir() else 'a file'}"
-        raise LabError(str(path), "a place that may be written to", said, "Choose another folder, or make it writable.")
+        got = f"{above}, which is {'read-only' if above.is_dir() else 'a file'}"
+        raise LabError(str(path), "a place that may be written to", got, "Choose another folder, or make it writable.")
     return folder, older
 
 
@@ -159,9 +159,9 @@ def read_index(path: str | os.PathLike[str]) -> tuple[NDArray[np.float32], Kept]
         counts = {len(vectors), facts["count"], len(kept.paths), len(kept.classes)}
         if len(counts) > 1 or vectors.shape[1] != facts["width"] or vectors.shape[1] % kept.levels:
             named = f"{len(kept.paths)} paths, {len(kept.classes)} classes, {kept.levels} levels"
-            said = f"{facts['count']!r} of width {facts['width']!r}, {named}"
+            got = f"{facts['count']!r} of width {facts['width']!r}, {named}"
             wanted = f"a path and a class for each of {len(vectors)} vectors of width {vectors.shape[1]}, in equal levels"
-            raise LabError(str(path), wanted, said, _AGAIN)
+            raise LabError(str(path), wanted, got, _AGAIN)
     except LabError as error:
         if error.argument == str(path):
             raise
@@ -169,8 +169,7 @@ def read_index(path: str | os.PathLike[str]) -> tuple[NDArray[np.float32], Kept]
     except OSError as error:
         raise storage_error(path, error) from error
     except Exception as error:  # JSON of another kind, or vectors that faiss does not take
-        said = " ".join(str(error).split())[:120]
-        raise LabError(str(path), "an index as labkit writes it", f"a damaged one ({said})", _AGAIN) from error
+        raise LabError(str(path), "an index as labkit writes it", f"a damaged one ({said(error, 120)})", _AGAIN) from error
     return vectors, kept
 
 

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from labkit.datasets import Views
 from labkit.datasets.transforms import Standardize
-from labkit.errors import LabError
+from labkit.errors import LabError, said
 from labkit.models import Backbone, MultiLevelHead, PhotoNet, weights_digest
 from labkit.models.weights import read_state
 from labkit.serving.formats import SUFFIXES, ExportedModel, load_exported
@@ -118,8 +118,7 @@ class WholeModel(nn.Module):
         try:
             network.load_state_dict(state)
         except RuntimeError as error:
-            said = " ".join(str(error).split())[:160]
-            raise LabError(str(weights), "weights of this experiment's network", said) from error
+            raise LabError(str(weights), "weights of this experiment's network", said(error, 160)) from error
         recording = where / "recording.npz"
         names = tuple(Recording.load(recording).class_names) if recording.is_file() else ()
         return cls._built(experiment, network, standardize, normalization(build_loss(experiment)), names, size)

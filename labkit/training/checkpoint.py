@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from labkit.errors import LabError
+from labkit.errors import LabError, said
 from labkit.files import write_atomically
 
 FORMAT = 1
@@ -37,10 +37,8 @@ def load_checkpoint(path: str | os.PathLike[str]) -> dict[str, Any]:
     try:
         state = torch.load(where, map_location="cpu", weights_only=True)
     except Exception as error:  # torch's reader raises whatever the damaged bytes lead it to
-        said = str(error).splitlines()[0][:120] if str(error) else type(error).__name__
-        raise LabError(
-            str(path), "a whole checkpoint as labkit writes it", f"a damaged file ({said})", "Delete it and start again."
-        ) from error
+        got = f"a damaged file ({said(error, 120)})"
+        raise LabError(str(path), "a whole checkpoint as labkit writes it", got, "Delete it and start again.") from error
     if not isinstance(state, dict) or state.get("format") != FORMAT:
         found = state.get("format") if isinstance(state, dict) else type(state).__name__
         raise LabError(str(path), f"a checkpoint of format {FORMAT}", f"format {found}")

@@ -39,14 +39,16 @@ class FolderLock:
     def __init__(self, folder: Path) -> None:
         self.folder, self.process = folder, os.getpid()
         self._descriptor: int | None = None
-        key = os.path.realpath(folder)
+        self._before: weakref.ref[FolderLock] | None = None  # who held it in this process
+        self._key = os.path.realpath(folder)
         with _mutex:
-            before = _held.get(key)
+            before = _held.get(self._key)
             if before is not None and before._descriptor is not None and before.process == self.process:
                 self._descriptor, before._descriptor = before._descriptor, None
+                self._before = weakref.ref(before)
             else:
                 self._descriptor = self._open()
-            _held[key] = self
+            _held[self._key] = self
 
     def check(self) -> None:
         """Refuse to go on where another trainer of this process has taken the folder over.
@@ -70,6 +72,16 @@ class FolderLock:
                 _unlock(self._descriptor)
             os.close(self._descriptor)
             self._descriptor = None
+
+    def give_back(self) -> None:
+        """Undo: the folder is the older trainer's again, where it was taken over from one, else free."""
+        with _mutex:
+            before = None if self._before is None else self._before()
+            if before is None or self._descriptor is None:
+                self.release()
+            else:
+                before._descriptor, self._descriptor = self._descriptor, None
+                _held[self._key] = before
 
     def __del__(self) -> None:
         if getattr(self, "_descriptor", None) is not None:

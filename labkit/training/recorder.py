@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from labkit.datasets import ImageSet, PhotoSet, PhotoSplits, Splits, spread_sample, stratified_split
 from labkit.threads import give_way
@@ -160,15 +160,20 @@ def _part(pictures: ImageSet, size: int) -> ImageSet:
 
 
 def start_recorder(
-    experiment: Experiment, splits: Splits, sample: ImageSet, device: torch.device, dtype: torch.dtype
+    experiment: Experiment,
+    splits: Splits,
+    sample: ImageSet,
+    device: torch.device,
+    dtype: torch.dtype,
+    loss: nn.Module | None,
 ) -> Recorder:
-    """An empty recorder that knows the settings, the recorded pictures and the machine."""
+    """An empty recorder that knows the settings, the recorded pictures, the machine, and a loss that the caller gave."""
     grey = sample.images.float().mean(dim=1)
     if experiment.data.is_photos:
         grey = torch.nn.functional.interpolate(grey[:, None], (THUMBNAIL, THUMBNAIL), mode="area")[:, 0]
     # Others' photographs are not passed on with a recording, and features are nothing to look at.
     shown = experiment.data.source not in PHOTO_SOURCES and sample.images.dtype == torch.uint8
-    return Recorder(
+    recorder = Recorder(
         experiment=experiment.to_dict(),
         labels=sample.labels.numpy(),
         thumbnails=((grey / 17).round() * 17).to(torch.uint8).numpy() if shown else None,  # 16 shades compress to a third of 256
@@ -183,3 +188,6 @@ def start_recorder(
             "python": platform.python_version(),
         },
     )
+    if loss is not None:
+        recorder.events.append({"step": 0, "what": f"loss given by the caller: {loss}"})
+    return recorder

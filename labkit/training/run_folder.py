@@ -7,7 +7,7 @@ import os
 import re
 import time
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +49,9 @@ class RunFolder:
         self._record_seconds = self._save_seconds = 0.0  # that the last one took
 
     def open(self, experiment: Experiment, resume: bool) -> dict[str, Any] | None:
-        """Make the folder ready for `experiment`, and keep others out; returns the state to go on from, None for a new run.
+        """Keep others out, and look whether `experiment` may run here; returns the state to go on from, None for a new run.
+
+        Nothing of the run is written before `begin`: what comes in between may fail.
 
         Raises
         ------
@@ -63,13 +65,23 @@ class RunFolder:
             self._remove_halves()
             return self._open(experiment, resume)
         except LabError:
-            self.close()
+            self.give_back()
             raise
+
+    def begin(self, experiment: Experiment) -> None:
+        """Write the settings of a new run."""
+        text = experiment.to_json().encode()
+        write_atomically(self.path / "experiment.json", lambda file: file.write(text))
 
     def close(self) -> None:
         """Let other runs in."""
         if self._lock is not None:
             self._lock.release()
+
+    def give_back(self) -> None:
+        """Let go of a folder in which nothing was begun."""
+        if self._lock is not None:
+            self._lock.give_back()
 
     def _remove_halves(self) -> None:
         """What a process that was killed had begun to write; nobody else is writing now."""
@@ -80,8 +92,6 @@ class RunFolder:
     def _open(self, experiment: Experiment, resume: bool) -> dict[str, Any] | None:
         checkpoint, settings = self.path / "checkpoint.pt", self.path / "experiment.json"
         if not checkpoint.exists():
-            text = experiment.to_json().encode()
-            write_atomically(settings, lambda file: file.write(text))
             return None
         if not resume:
             raise LabError(str(self.path), "a folder without a run in it", "a checkpoint", "Resume it, or choose another.")
@@ -146,6 +156,8 @@ def open_folder(
 ) -> tuple[RunFolder | None, dict[str, Any] | None]:
     """The folder, on the main process alone, and the state to go on from on all; None and None without a directory.
 
+    Early, since what is loaded and built afterwards may take minutes; whoever fails at that gives the folder back.
+
     Raises
     ------
     LabError : as `RunFolder.open`, a name that no folder can have, or there is nothing to resume from.
@@ -157,6 +169,22 @@ def open_folder(
     folder = RunFolder(check_path("directory", directory))
     state = world.on_main(lambda: folder.open(experiment, resume))
     return (folder if world.is_main else None), state
+
+
+@contextlib.contextmanager
+def building_in(folder: RunFolder | None) -> Iterator[None]:
+    """Give the folder back if what is built for it inside fails."""
+    try:
+        yield
+    except BaseException:
+        if folder is not None:
+            folder.give_back()
+        raise
+
+
+def begin_folder(folder: RunFolder | None, experiment: Experiment, world: World) -> None:
+    """`RunFolder.begin` on the main process, which alone has the folder; what it refuses is raised on all."""
+    world.on_main(lambda: None if folder is None else folder.begin(experiment))
 
 
 def _differences(kept: Mapping[str, Any], mine: Mapping[str, Any], before: str = "", most: int = 3) -> str:

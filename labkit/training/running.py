@@ -12,8 +12,11 @@ if TYPE_CHECKING:
 STRIDE = 10  # steps between two looks at the bar
 
 
-def tell(trainer: Trainer, figures: dict[str, float]) -> None:
-    """Call the callbacks after an evaluation; where one of them ends the run, what has been computed is on disk first."""
+def save_and_tell(trainer: Trainer, figures: dict[str, float]) -> None:
+    """After an evaluation: write what is due, then call the callbacks. Where one of them ends the run, all that has been
+    computed is on disk first."""
+    folder = trainer.folder
+    trainer.world.on_main(lambda: None if folder is None else folder.save(trainer.state_dict, trainer.recorder, trainer.done))
     try:
         for callback in trainer.callbacks:
             callback(trainer, figures)

@@ -17,21 +17,22 @@ from labkit.training.embedder import Embedder
 from labkit.training.evaluation import Evaluator
 from labkit.training.experiment import Experiment
 from labkit.training.given import check_given
-from labkit.training.memory import memory_named
 from labkit.training.opening import open_pictures, open_splits
 from labkit.training.optimisation import build_optimizer, choose_precision, prepare_groups
+from labkit.training.out_of_memory import memory_named
 from labkit.training.photographs import start_from_pca
 from labkit.training.recorder import fixed_sample, start_recorder
 from labkit.training.recording import Recording
 from labkit.training.references import References
 from labkit.training.registry import build_loss, build_network, build_projections, inner_loss, normalization
-from labkit.training.run_folder import check_identity, open_folder, run_identity
-from labkit.training.running import run_to_the_end, tell
+from labkit.training.run_folder import begin_folder, building_in, open_folder, run_identity
+from labkit.training.running import run_to_the_end, save_and_tell
 from labkit.training.running_loss import RunningLoss
 from labkit.training.synced_norm import synchronise_batch_norms
 from labkit.training.trainer_state import state_of, take_state
 from labkit.training.way_back import WayBack
 from labkit.training.world import join_world
+from labkit.validation import check_number
 
 EARLY_SNAPSHOTS = (1, 2, 4, 8, 16, 32)  # the first steps change most, where a network starts from nothing
 Callback = Callable[["Trainer", dict[str, float]], None]
@@ -80,6 +81,15 @@ class Trainer:
     ) -> None:
         check_given(experiment, splits, loss)
         self.experiment, self.callbacks, self.world = experiment, list(callbacks), join_world(device)
+        self.folder, state = open_folder(directory, experiment, resume, self.world)
+        with building_in(self.folder):
+            self._build(experiment, splits, loss)
+            if state is None:
+                begin_folder(self.folder, experiment, self.world)
+            else:
+                self.load_state_dict(state)
+
+    def _build(self, experiment: Experiment, splits: Splits | None, loss: nn.Module | None) -> None:
         self.device = self.world.device
         self.splits = open_splits(experiment, splits, self.world)
         dtype = choose_precision(experiment.network.precision, self.device)
@@ -103,29 +113,25 @@ class Trainer:
         self.references = References(experiment, self.loss, self.projections, self.pictures, self.embedder)
         self.sample = fixed_sample(self.splits, experiment.sample_size)
         self.evaluator = Evaluator(self.embed, self.sample, inner_loss(self.loss), self.world, self.splits.seen)
-        self.recorder = start_recorder(experiment, self.splits, self.sample, self.device, dtype)
+        self.recorder = start_recorder(experiment, self.splits, self.sample, self.device, dtype, loss)
         self.identity = run_identity(self.splits, loss)
-        if loss is not None:
-            self.recorder.events.append({"step": 0, "what": f"loss given by the caller: {loss}"})
         self._early_snapshots = () if experiment.data.is_photos else EARLY_SNAPSHOTS
         self.steps_done, self.done, self.seconds = 0, False, 0.0
         self.losses, self.best = RunningLoss(self.device), BestModel(experiment.by_validation)
-        self.folder, state = open_folder(directory, experiment, resume, self.world)
-        if state is not None:
-            self.load_state_dict(state)
 
     def embed(self, images: Tensor) -> Tensor:
         """Bytes (n, c, h, w) -> normalised embeddings (n, D) on the CPU, by the live weights in eval mode."""
         return self.embedder.embed(images)
 
     def step(self, n: int = 1) -> None:
-        """Do n optimiser steps (fewer if the run ends), with the evaluations and new problems that fall due.
+        """Do n >= 0 optimiser steps (fewer if the run ends), with the evaluations and new problems that fall due.
 
         Raises
         ------
-        LabError : a loss that is not finite, used up or cut off (the message says at which step), or too little memory.
+        LabError : a loss that is not finite, used up or cut off (the message says at which step), too little memory, or
+            another n.
         """
-        for _ in range(n):
+        for _ in range(int(check_number("n", n, low=0, whole=True))):
             if self.done:
                 return
             started = time.perf_counter()
@@ -194,12 +200,7 @@ class Trainer:
             self._finish()
         elif verdict == "next problem":
             self.recorder.close_problem(*self.references.start_anew(self.optimizer))
-        self.world.on_main(self._save)
-        tell(self, figures)
-
-    def _save(self) -> None:
-        if self.folder is not None:
-            self.folder.save(self.state_dict, self.recorder, self.done)
+        save_and_tell(self, figures)
 
     def next_problem(self) -> None:
         """End the running proxy problem here, as if patience had run out; with an evaluation, if this step had none."""
@@ -244,7 +245,6 @@ class Trainer:
         ------
         LabError : a part is missing or belongs to another network.
         """
-        check_identity(state, self.identity)
         take_state(self, state)
         if self.folder is not None:
             self.folder.table.write(self.recorder.metrics)

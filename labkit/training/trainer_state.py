@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from labkit.errors import LabError
+from labkit.errors import LabError, said
+from labkit.training.run_folder import check_identity
 
 if TYPE_CHECKING:
     from labkit.training.trainer import Trainer
@@ -33,6 +34,7 @@ def take_state(trainer: Trainer, state: dict[str, Any]) -> None:
     ------
     LabError : a part is missing or belongs to another network.
     """
+    check_identity(state, trainer.identity)
     try:
         if trainer.projections is not None:
             trainer.projections.load_state_dict(state["projections"])
@@ -44,5 +46,4 @@ def take_state(trainer: Trainer, state: dict[str, Any]) -> None:
             setattr(trainer, name, state[name])
         trainer.references.anchors = state["anchors"]
     except (KeyError, RuntimeError, TypeError, ValueError) as error:
-        said = str(error).splitlines()[0]
-        raise LabError("checkpoint", "the state of the same experiment on the same data", said) from error
+        raise LabError("checkpoint", "the state of the same experiment on the same data", said(error)) from error

@@ -196,6 +196,33 @@ def test_what_differs_from_the_run_that_is_there_is_named(digits, tmp_path):
         Trainer(small(), splits=digits, directory=tmp_path, resume=True)
 
 
+def test_a_folder_is_refused_before_anything_is_loaded(digits, tmp_path, monkeypatch):
+    Trainer(small(), splits=digits, directory=tmp_path).step(2)
+    monkeypatch.setattr("labkit.training.trainer.open_splits", lambda *_: pytest.fail("the pictures were loaded"))
+    with pytest.raises(LabError, match="a folder without a run in it"):
+        Trainer(small(), directory=tmp_path)
+    with pytest.raises(LabError, match="seed 0 there, 9 here"):
+        Trainer(small(seed=9), directory=tmp_path, resume=True)
+
+
+def test_a_trainer_that_cannot_be_built_leaves_the_folder_free_and_empty(digits, tmp_path):
+    with pytest.raises(LabError, match="at most the 10 classes"):
+        Trainer(small(**{"data.classes_per_batch": 11}), splits=digits, directory=tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == [".lock"] and not (tmp_path / ".lock").read_bytes()
+    Trainer(small(), splits=digits, directory=tmp_path).step(2)
+
+
+def test_a_trainer_that_cannot_be_built_gives_the_folder_back_to_the_older_one(digits, tmp_path):
+    first = Trainer(small(), splits=digits, directory=tmp_path)
+    for changes in ({"data.classes_per_batch": 11}, {"network.precision": "float16"}):
+        with pytest.raises(LabError):
+            Trainer(small(**changes), splits=digits, directory=tmp_path, device="cpu")
+    first.run(progress=False)
+    assert rows(tmp_path)[-1]["step"] == "4"
+    with pytest.raises(LabError, match="a folder without a run in it"):
+        Trainer(small(), splits=digits, directory=tmp_path)
+
+
 def test_a_file_in_the_place_of_the_folder_is_named(digits, tmp_path):
     (tmp_path / "file").write_bytes(b"")
     with pytest.raises(LabError, match="got a file"):

@@ -15,22 +15,10 @@ import torch
 from labkit.errors import LabError
 from labkit.metrics import covering_radius, proxy_spread, retrieval_metrics
 from labkit.training import Experiment, Recording, Trainer
+from tests.recordings import same
 from tests.training.conftest import tiny
 
 METHODS = ["ccp", "proxy", "samples", "pairs"]
-
-
-def same(a: Recording, b: Recording) -> None:
-    """Every array and every figure of two recordings, bit for bit."""
-    for name in ("steps", "embeddings", "labels", "proxies", "thumbnails"):
-        np.testing.assert_array_equal(getattr(a, name), getattr(b, name), err_msg=name)
-    assert a.metrics.keys() == b.metrics.keys()
-    for name in a.metrics:
-        np.testing.assert_array_equal(a.metrics[name], b.metrics[name], err_msg=name)
-    assert len(a.problems) == len(b.problems)
-    for mine, theirs in zip(a.problems, b.problems, strict=True):
-        np.testing.assert_equal(vars(mine), vars(theirs))
-    assert a.final == b.final
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -235,6 +223,29 @@ def test_an_interrupted_run_leaves_its_recording(digits, tmp_path):
 def test_settings_that_do_not_fit_the_data_or_the_machine_are_named(digits, changes, message):
     with pytest.raises(LabError, match=message):
         Trainer(tiny(**changes), splits=digits, device="cpu")
+
+
+@pytest.mark.parametrize("n", [2.5, "2", -3, None, True])
+def test_a_number_of_steps_that_is_none_is_named(digits, n):
+    trainer = Trainer(tiny(), splits=digits)
+    with pytest.raises(LabError, match="n: expected a whole number"):
+        trainer.step(n)
+    assert trainer.steps_done == 0
+    trainer.step(0)
+    trainer.step(np.int64(1))
+    assert trainer.steps_done == 1
+
+
+def test_a_state_that_is_refused_without_a_word_is_refused_with_one(digits, monkeypatch):
+    trainer = Trainer(tiny(), splits=digits)
+    state = trainer.state_dict()
+
+    def silent(_state):
+        raise RuntimeError
+
+    monkeypatch.setattr(trainer.losses, "load_state_dict", silent)
+    with pytest.raises(LabError, match="checkpoint: expected the state of the same experiment .*; got RuntimeError"):
+        trainer.load_state_dict(state)
 
 
 def test_unknown_devices_and_missing_folders_are_named(digits):

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 import torch
 
-from labkit.errors import LabError
+from labkit.errors import LabError, said
 
 SIGNS = ("can't allocate memory", "not enough memory", "out of memory", "cannot allocate memory")
 
@@ -25,8 +25,8 @@ def memory_named(step: int) -> Iterator[None]:
     except LabError:
         raise
     except (MemoryError, RuntimeError) as error:
-        said = str(error).splitlines()[0][:160] if str(error) else type(error).__name__
-        if not isinstance(error, (MemoryError, torch.OutOfMemoryError)) and not any(s in said.lower() for s in SIGNS):
+        told = said(error, 160)
+        if not isinstance(error, (MemoryError, torch.OutOfMemoryError)) and not any(sign in told.lower() for sign in SIGNS):
             raise
         hint = "Lower data.samples_per_class, memory.size or photos.size; the last checkpoint is whole."
-        raise LabError("memory", "enough for a batch and its gradient", f"{said}, after step {step}", hint) from error
+        raise LabError("memory", "enough for a batch and its gradient", f"{told}, after step {step}", hint) from error
