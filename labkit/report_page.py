@@ -74,8 +74,6 @@ class Page:
             f'<meta name="viewport" content="width=device-width, initial-scale=1"><title>{escape(title)}</title>'
             f"<style>{(assets / 'report.css').read_text('utf-8')}</style></head><body>{body}"
             "<noscript><p>The pictures need JavaScript; texts and tables do without.</p></noscript>"
-            ""
-            ""
             f"{blocks}<script>{script}</script>"
             f"<script>{(assets / 'report.js').read_text('utf-8')}</script></body></html>"
         )

@@ -34,9 +34,10 @@ class CellTable:
         self._cells = cells_of(experiment, self.rows, self.columns)
         self.experiment, self.version = experiment, 0
         self.folder = None if folder is None else Path(folder)
-        for place, cell in enumerate(self._cells if self.folder is not None else ()):
-            if (known := recorded(Path(self.folder or ""), cell, self.axes)) is not None:
-                self._put(place, state="done", step=int(known.steps[-1]), recording=known)
+        if self.folder is not None:
+            for place, cell in enumerate(self._cells):
+                if (known := recorded(self.folder, cell, self.axes)) is not None:
+                    self._put(place, state="done", step=int(known.steps[-1]), recording=known)
 
     @property
     def axes(self) -> tuple[Axis, Axis]:
