@@ -51,7 +51,7 @@ def poc(
     seed: Annotated[int, typer.Option(help="Seed of every random number.")] = 0,
     steps: Annotated[int | None, typer.Option(help="Another number of steps per method.")] = None,
 ) -> None:
-    """The proof of concept in two minutes: one proxy problem against alternating projections on real digits."""
+    """The proof of concept in a minute: one proxy problem against alternating projections on real digits."""
     from labkit.poc import run_poc, summary
 
     outcome = run_poc(out, seed=seed, steps=steps, say=typer.echo)

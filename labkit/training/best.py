@@ -6,7 +6,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-MIN_IMPROVEMENT = 1e-5
+from labkit.ccp_progress import MIN_IMPROVEMENT
 
 
 class BestModel:

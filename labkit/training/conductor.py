@@ -119,7 +119,10 @@ class Conductor:
         if self._torn:
             self.go_back(lately=False)
         if not run.trainer.done:
-            self._playing, self._to_do = steps is None, self._to_do + (steps or 0) if not self._playing else steps or 0
+            if self._playing:  # steps asked for while it plays are the last ones; while it steps they come on top
+                self._to_do = 0
+            self._to_do += steps or 0
+            self._playing = steps is None
             self._inbox.busy = True
 
     def rest(self) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from labkit.training.experiment import Experiment
+from labkit.training.experiment import METHODS, Experiment
 from labkit.training.presets_images import IMAGE_PRESETS
 from labkit.training.presets_losses import LOSS_PRESETS, PROXIES
 from labkit.training.registry import owns_its_proxies
@@ -45,7 +45,7 @@ def mnist_2d(method: str, loss: str = "c2", name: str = "") -> Experiment:
 
 
 def poc(method: str, name: str = "") -> Experiment:
-    """The proof of concept in half a minute: the small net on the digits that a package carries.
+    """One run of the proof of concept, less than half a minute: the small net on the digits that a package carries.
 
     The margin is the loss's default, 0.5: with 0.7 this net does not get away from the start in so few steps.
     """
@@ -63,13 +63,12 @@ def poc(method: str, name: str = "") -> Experiment:
     )
 
 
-METHOD_NAMES = ("ccp", "proxy", "samples", "pairs")
 PRESETS: dict[str, Callable[[], Experiment]] = {
-    **{f"mnist-2d-{method}": partial(mnist_2d, method) for method in METHOD_NAMES},
+    **{f"mnist-2d-{method}": partial(mnist_2d, method) for method in METHODS},
     **{
         f"mnist-2d-{loss}-{method}": partial(mnist_2d, method, loss, f"mnist-2d-{loss}-{method}")
         for loss in ("c1", "triplet", "ms")
-        for method in METHOD_NAMES
+        for method in METHODS
     },
     **{
         f"mnist-2d-{loss.replace('_', '-')}-{method}": partial(mnist_2d, method, loss, f"mnist-2d-{loss.replace('_', '-')}-{method}")
@@ -78,5 +77,5 @@ PRESETS: dict[str, Callable[[], Experiment]] = {
     },
     **LOSS_PRESETS,
     **IMAGE_PRESETS,
-    **{f"poc-{method}": partial(poc, method) for method in METHOD_NAMES},
+    **{f"poc-{method}": partial(poc, method) for method in METHODS},
 }
