@@ -7,7 +7,6 @@ import zlib
 import numpy as np
 import pytest
 
-from labkit.datasets import load_digits
 from labkit.panels import Playground
 from labkit.panels.live_canvas import HALF, LiveCanvas
 from labkit.panels.live_scene import CURVES, Cast, Course, Scene, chosen_by, scene_of
@@ -65,11 +64,6 @@ class Page:
         assert len(rest) == sum(sizes)
         proxies, chosen, numbers, radii = np.split(rest, np.cumsum(sizes)[:-1])
         return {**head, "samples": samples, "proxies": proxies, "chosen": chosen, "numbers": numbers, "radii": radii}
-
-
-@pytest.fixture(scope="module")
-def digits():
-    return load_digits("digits-8x8")
 
 
 @pytest.fixture

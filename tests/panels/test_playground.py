@@ -12,24 +12,18 @@ import numpy as np
 import pytest
 import torch
 
-from labkit.datasets import load_digits
 from labkit.errors import LabError
 from labkit.losses import ContrastiveLoss
 from labkit.panels import Playground
 from labkit.panels.playground_presets import PRESETS, live_experiment
 from labkit.training import Experiment, Recording
 from labkit.training.controls import replay
-from tests.training.test_controls import same
+from tests.recordings import same
 
 SMALL = {
     "data.source": "digits-8x8", "sample_size": 60, "evaluate_every": 5, "data.samples_per_class": 4,
     "projections.pool_size": 8, "optimizer.warmup_steps": 2,
 }  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def digits():
-    return load_digits("digits-8x8")
 
 
 @pytest.fixture

@@ -5,9 +5,6 @@ from __future__ import annotations
 import threading
 import time
 
-import pytest
-
-from labkit.datasets import load_digits
 from labkit.threads import Aborted, give_way
 from labkit.training import Experiment
 
@@ -36,8 +33,3 @@ def long_work():
             raise
 
     return work, begun, ended
-
-
-@pytest.fixture(scope="session")
-def digits():
-    return load_digits("digits-8x8")

@@ -6,8 +6,8 @@ from labkit.losses import ContrastiveLoss
 from labkit.training import Experiment, Trainer
 from labkit.training.as_code import as_code
 from labkit.training.controls import change
+from tests.recordings import same
 from tests.training.conftest import tiny
-from tests.training.test_controls import same
 
 
 def run(code, **names):

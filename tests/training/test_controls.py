@@ -8,6 +8,7 @@ from labkit.errors import LabError
 from labkit.losses import ContrastiveLoss
 from labkit.training import Experiment, Trainer
 from labkit.training.controls import acts, change, hot_options, next_problem, replay, value_of
+from tests.recordings import same
 from tests.training.conftest import tiny
 
 MOVES = {
@@ -19,18 +20,6 @@ MOVES = {
     "loss.options.neg_margin": 0.8,
     "loss.options.pos_margin": 0.1,
 }
-
-
-def same(first, second):
-    """Two recordings agree in everything but how long they took."""
-    assert first.experiment == second.experiment and first.events == second.events
-    np.testing.assert_array_equal(first.steps, second.steps)
-    np.testing.assert_array_equal(first.embeddings, second.embeddings)
-    np.testing.assert_array_equal(first.proxies, second.proxies)
-    assert set(first.metrics) == set(second.metrics)
-    for name, values in first.metrics.items():
-        np.testing.assert_array_equal(values, second.metrics[name], err_msg=name)
-    assert [(p.start, p.end, p.snapshot) for p in first.problems] == [(p.start, p.end, p.snapshot) for p in second.problems]
 
 
 def begun(digits, loss=None, **changes):

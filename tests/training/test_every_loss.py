@@ -13,6 +13,7 @@ from labkit.losses import CrossBatchMemory, MultiLevelLoss, SparseCentersRegular
 from labkit.metrics import nmi, retrieval_metrics
 from labkit.training import Experiment, Trainer
 from labkit.training.registry import LOSSES, build_loss, loss_options, owns_its_proxies
+from tests.recordings import same
 
 OWNERS = [name for name in LOSSES if owns_its_proxies(name)]
 PAIRS = [name for name in LOSSES if not owns_its_proxies(name)]
@@ -25,13 +26,6 @@ SMALL = {
 def unseen(loss: str, way: str = "", **changes) -> Experiment:
     name = f"mnist-unseen-{loss.replace('_', '-')}{way}"
     return Experiment.preset(name, **{**SMALL, "projections.pool_size": 16, **changes})
-
-
-def same_recordings(a, b):
-    assert a.metrics.keys() == b.metrics.keys() and a.final == b.final
-    np.testing.assert_array_equal(a.embeddings, b.embeddings)
-    for name in a.metrics:
-        np.testing.assert_array_equal(a.metrics[name], b.metrics[name])
 
 
 @pytest.mark.parametrize("name", LOSSES)
@@ -80,7 +74,7 @@ def test_a_resumed_run_ends_with_the_same_recording(name, way, digits, tmp_path)
     Trainer(experiment, splits=splits, directory=tmp_path / "run").step(7)
     resumed = Trainer(experiment, splits=splits, directory=tmp_path / "run", resume=True)
     assert resumed.steps_done == 5
-    same_recordings(whole, resumed.run(progress=False))
+    same(whole, resumed.run(progress=False))
 
 
 def test_a_memory_is_given_the_rows_of_the_training_set(digits):

@@ -14,18 +14,13 @@ from labkit.training.presets_images import IMAGE_PRESETS, SETTINGS
 from labkit.training.registry import load_splits
 from tests.datasets.pictures import make_cub, make_in_shop
 from tests.photographs import SMALL
+from tests.recordings import same
 
 pytestmark = pytest.mark.usefixtures("own_cache")
 
 
 def experiment(photo_folder, name="cub-c2-ccp-l", **changes):
     return Experiment.preset(name, **(SMALL | {"data.source": str(photo_folder)} | changes))
-
-
-def same(first, second):
-    np.testing.assert_array_equal(first.embeddings, second.embeddings)
-    np.testing.assert_array_equal(first.steps, second.steps)
-    assert first.final == second.final
 
 
 def test_a_folder_is_trained_on_and_judged_by_classes_never_seen(photo_folder):

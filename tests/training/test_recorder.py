@@ -7,8 +7,8 @@ import torch
 
 from labkit.training import Trainer
 from labkit.training.recorder import Recorder
+from tests.recordings import same
 from tests.training.conftest import tiny
-from tests.training.test_trainer import same
 
 
 def recorder(room: int | None, scores: list[float]) -> Recorder:

@@ -16,8 +16,8 @@ from labkit.threads import one_core_left
 from labkit.training import Experiment, Recording, Trainer
 from labkit.training.controls import replay
 from labkit.training.session import LiveSession
+from tests.recordings import same
 from tests.training.conftest import long_work, tiny
-from tests.training.test_controls import same
 
 SOON = 30  # seconds that a test waits for what takes milliseconds
 
