@@ -7,7 +7,7 @@ import torch
 
 from labkit.errors import LabError
 from labkit.losses import SparseCentersRegularizer
-from tests.losses.test_proxy_losses import C, D, anchor, batch, every_loss, nca, of, soft_triple
+from tests.losses.proxies import C, D, anchor, batch, every_loss, nca, of, soft_triple
 
 
 @every_loss

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-
 import pytest
 import torch
 from hypothesis import given, settings
@@ -12,16 +10,7 @@ from hypothesis import strategies as st
 from labkit.errors import LabError
 from labkit.metrics import optimal_k_center, radii_in_order, random_radii
 from labkit.selection import greedy_k_center
-
-
-def radius_by_hand(points, centres):
-    return max(min(float((p - c).norm()) for c in centres) for p in points)
-
-
-def best_by_hand(points, k, initial=()):
-    """Every subset of k points tried."""
-    subsets = itertools.combinations(points, k)
-    return min(radius_by_hand(points, [*subset, *initial]) for subset in subsets)
+from tests.oracles.selection import optimal_radius, radius
 
 
 def some_points(n, size=2, seed=0):
@@ -37,10 +26,10 @@ def test_the_optimum_is_that_of_trying_every_subset(n, size, seed, with_initial,
     k = data.draw(st.integers(1, n))
     initial = some_points(2, size, seed + 1) if with_initial else None
     found = optimal_k_center(points, k, initial)
-    expected = best_by_hand(points, k, () if initial is None else list(initial))
+    already = [] if initial is None else initial.tolist()
+    expected = optimal_radius(points.tolist(), k, already)
     assert found.radius == pytest.approx(expected, abs=1e-12)
-    centres = [*points[found.indices], *([] if initial is None else initial)]
-    assert radius_by_hand(points, centres) <= found.radius + 1e-12
+    assert radius(points.tolist(), [*points[found.indices].tolist(), *already]) <= found.radius + 1e-12
     assert len(set(found.indices.tolist())) == k
 
 
@@ -66,9 +55,9 @@ def test_radii_in_order_are_those_of_the_centres_so_far(with_initial):
     orders = torch.tensor([[0, 5, 3, 3], [11, 1, 2, 7]])
     radii = radii_in_order(points, orders, initial)
     for order, row in zip(orders, radii, strict=True):
-        for j, radius in enumerate(row):
-            centres = [*points[order[: j + 1]], *([] if initial is None else initial)]
-            assert float(radius) == pytest.approx(radius_by_hand(points, centres))
+        for j, found in enumerate(row):
+            centres = [*points[order[: j + 1]].tolist(), *([] if initial is None else initial.tolist())]
+            assert float(found) == pytest.approx(radius(points.tolist(), centres))
 
 
 def test_radii_of_greedy_s_own_order_are_greedy_s(monkeypatch):

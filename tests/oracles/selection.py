@@ -28,6 +28,6 @@ def greedy(points, k, initial=()):
     return picks, radii
 
 
-def optimal_radius(points, k):
-    """Smallest radius that any k of the points reach."""
-    return min(radius(points, chosen) for chosen in itertools.combinations(points, k))
+def optimal_radius(points, k, initial=()):
+    """Smallest radius that any k of the points reach, together with centres that are there already."""
+    return min(radius(points, [*chosen, *initial]) for chosen in itertools.combinations(points, k))

@@ -9,15 +9,11 @@ from labkit.errors import LabError
 from labkit.plots.covering_steps import CoveringSteps, PointSet, class_sets, example_sets
 from labkit.plots.covering_traces import BALLS, TRACES, blank_traces, notice, trace_updates
 from labkit.plots.plane import Plane
-from tests.metrics.test_choices import best_by_hand
+from tests.oracles.selection import optimal_radius, radius
 
 
 def cloud(n=12, size=2, seed=0):
     return np.random.default_rng(seed).normal(size=(n, size))
-
-
-def radius_by_hand(points, centres):
-    return max(min(np.linalg.norm(p - c) for c in centres) for p in points)
 
 
 @pytest.mark.parametrize("with_initial", [False, True])
@@ -27,7 +23,7 @@ def test_each_step_is_the_cover_of_its_centres(with_initial):
     for step in range(1, 6):
         cover = steps.at(step)[0]
         centres = [*cloud()[cover.picks], *([] if initial is None else initial)]
-        assert cover.radius == pytest.approx(radius_by_hand(cloud(), centres)) == pytest.approx(steps.greedy[step])
+        assert cover.radius == pytest.approx(radius(cloud(), centres)) == pytest.approx(steps.greedy[step])
         reach = [min(np.linalg.norm(p - c) for c in centres) for p in cloud()]
         assert cover.farthest == int(np.argmax(reach))
         assert np.linalg.norm(cloud()[cover.farthest] - cover.nearest) == pytest.approx(cover.radius)
@@ -38,7 +34,7 @@ def test_each_step_is_the_cover_of_its_centres(with_initial):
 def test_without_centres_there_is_no_radius_and_with_them_there_is():
     assert np.isnan(CoveringSteps([PointSet("a", 0, cloud())], 3).greedy[0])
     both = PointSet("a", 0, cloud(), cloud(2, seed=5))
-    assert CoveringSteps([both], 3).greedy[0] == pytest.approx(radius_by_hand(cloud(), cloud(2, seed=5)))
+    assert CoveringSteps([both], 3).greedy[0] == pytest.approx(radius(cloud(), cloud(2, seed=5)))
     assert np.isnan(CoveringSteps([both], 3, use_initial=False).greedy[0])
 
 
@@ -51,11 +47,8 @@ def test_several_classes_are_averaged_and_covered_each_by_itself():
 
 
 def test_the_optimum_is_exact_and_absent_for_large_sets():
-    import torch
-
     steps = CoveringSteps([PointSet("a", 0, cloud(9))], 3)
-    points = torch.from_numpy(cloud(9))
-    assert steps.optimum[1:] == pytest.approx([best_by_hand(points, k) for k in (1, 2, 3)])
+    assert steps.optimum[1:] == pytest.approx([optimal_radius(cloud(9), k) for k in (1, 2, 3)])
     assert CoveringSteps([PointSet("a", 0, cloud(61))], 3).optimum is None
     assert CoveringSteps([PointSet("a", 0, cloud(31)), PointSet("b", 1, cloud(31))], 3).optimum is None
 

@@ -13,15 +13,7 @@ from labkit.serving import ImageIndex, WholeModel, embed_pictures, export_model,
 from labkit.training import Trainer
 from tests.command import program
 from tests.datasets.pictures import make_folder, picture
-
-
-def points(n=60, width=5, seed=0):
-    return np.random.default_rng(seed).normal(size=(n, width)).astype(np.float32)
-
-
-def named(x, **options):
-    n = len(x)
-    return ImageIndex(x, [f"{i}.png" for i in range(n)], [f"c{i % 3}" for i in range(n)], **({"normalize": "none"} | options))
+from tests.serving.indices import named, points
 
 
 def by_looking_at_all(x, query, k):

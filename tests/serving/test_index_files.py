@@ -12,7 +12,7 @@ import torch
 from labkit.errors import LabError
 from labkit.serving import ImageIndex, embed_pictures, read_pictures
 from tests.datasets.pictures import make_folder
-from tests.serving.test_image_index import named, points
+from tests.serving.indices import named, points
 
 
 @pytest.fixture
