@@ -106,7 +106,8 @@ def _cell(recording: RecordingLike, row: int, tiles: dict[int, str], kind: str, 
     label = int(np.asarray(recording.labels)[row])
     name = recording.class_names[label] if 0 <= label < len(recording.class_names) else f"class {label}"
     said = escape(f"{words}: {name}, sample {row}", quote=True)
-    picture = f'<img alt="{said}" src="{tiles[row]}">' if row in tiles else f'<span class="none" title="{said}">{escape(name)}</span>'
+    named = f'<span class="none" title="{said}">{escape(name)}</span>'
+    picture = f'<img alt="{said}" src="{tiles[row]}">' if row in tiles else named
     return f'<figure class="{kind}">{picture}<figcaption><b>{escape(mark)}</b> {escape(name)}</figcaption></figure>'
 
 

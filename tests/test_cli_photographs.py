@@ -75,7 +75,8 @@ def test_presets_are_listed(run):
     names = [line for line in lines if not line.startswith("# ")]
     assert code == 0 and "cub-c2-ccp-l" in names and all("cub" in name and "ccp-l" in name for name in names)
     assert lines[0].startswith("# CUB-200-2011, MLRC protocol") and lines[1] == "cub-c1-ccp-l"
-    assert lines[lines.index("conventional-bn-cub-c1-ccp-l") - 1].startswith("# CUB-200-2011, conventional protocol: BN-Inception")
+    conventional = lines[lines.index("conventional-bn-cub-c1-ccp-l") - 1]
+    assert conventional.startswith("# CUB-200-2011, conventional protocol: BN-Inception")
     assert len(lines) - len(names) == 4, "MLRC, two networks of the conventional protocol, two cores"
     everything = run("presets")[1].splitlines()
     assert [line for line in everything if not line.startswith("# ")] != [] and "# Others" not in everything

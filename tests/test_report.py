@@ -296,7 +296,9 @@ def test_queries_and_neighbours_stand_as_pictures_with_right_and_wrong_told_twic
     np.testing.assert_array_equal(np.asarray(Image.open(io.BytesIO(png))), recording.thumbnails[asked.row])
 
 
-def test_without_pictures_classes_are_named_and_one_line_says_what_to_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_pictures_classes_are_named_and_one_line_says_what_to_set(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("LABKIT_DATA", str(tmp_path))
     bare = replace(make_recording(4), thumbnails=None, class_names=[f"bird <{i}>" for i in range(10)])
     page = report_html(bare)

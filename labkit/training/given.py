@@ -46,7 +46,8 @@ def check_given(experiment: Any, splits: Any, loss: Any) -> None:
         raise LabError("loss", "a torch.nn.Module called as loss(embeddings, labels, …)", describe(loss), hint)
     if "_modules" not in vars(loss):
         kind = type(loss).__name__
-        raise LabError("loss", "a module that has been set up", f"a {kind} that is not", f"{kind}.__init__ has to call super().__init__() first.")
+        hint = f"{kind}.__init__ has to call super().__init__() first."
+        raise LabError("loss", "a module that has been set up", f"a {kind} that is not", hint)
     if type(loss).forward is nn.Module.forward:
         raise LabError("loss", "a module with a forward method", type(loss).__name__)
 

@@ -43,7 +43,8 @@ def read_about(folder: Path) -> tuple[Experiment, dict[str, Any]]:
     except LabError:
         raise
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
-        raise LabError(str(page), "the settings of a grid as labkit writes them", f"{type(error).__name__}: {error}"[:200]) from error
+        got = f"{type(error).__name__}: {error}"[:200]
+        raise LabError(str(page), "the settings of a grid as labkit writes them", got) from error
 
 
 def recorded(folder: Path, cell: Cell, axes: tuple[Axis, Axis]) -> Recording | None:

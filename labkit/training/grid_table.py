@@ -55,7 +55,8 @@ class CellTable:
 
     def _place(self, row: int, column: int) -> int:
         down = check_number("row", row, low=0, high=len(self.rows.values) - 1, whole=True)
-        return int(down * len(self.columns.values) + check_number("column", column, low=0, high=len(self.columns.values) - 1, whole=True))
+        across = check_number("column", column, low=0, high=len(self.columns.values) - 1, whole=True)
+        return int(down * len(self.columns.values) + across)
 
     def words(self, cell: Cell) -> str:
         """Both values of a cell, e.g. "λ = 0.02, K = 4"."""

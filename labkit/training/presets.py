@@ -63,18 +63,15 @@ def poc(method: str, name: str = "") -> Experiment:
     )
 
 
+def _with_loss(loss: str, method: str) -> tuple[str, Callable[[], Experiment]]:
+    name = f"mnist-2d-{loss.replace('_', '-')}-{method}"
+    return name, partial(mnist_2d, method, loss, name)
+
+
 PRESETS: dict[str, Callable[[], Experiment]] = {
     **{f"mnist-2d-{method}": partial(mnist_2d, method) for method in METHODS},
-    **{
-        f"mnist-2d-{loss}-{method}": partial(mnist_2d, method, loss, f"mnist-2d-{loss}-{method}")
-        for loss in ("c1", "triplet", "ms")
-        for method in METHODS
-    },
-    **{
-        f"mnist-2d-{loss.replace('_', '-')}-{method}": partial(mnist_2d, method, loss, f"mnist-2d-{loss.replace('_', '-')}-{method}")
-        for loss in PROXIES
-        for method in ("ccp", "proxy")
-    },
+    **dict(_with_loss(loss, method) for loss in ("c1", "triplet", "ms") for method in METHODS),
+    **dict(_with_loss(loss, method) for loss in PROXIES for method in ("ccp", "proxy")),
     **LOSS_PRESETS,
     **IMAGE_PRESETS,
     **{f"poc-{method}": partial(poc, method) for method in METHODS},

@@ -81,8 +81,8 @@ def conventional(base: Callable[[], Experiment], trunk: str) -> Experiment:
 
     Nothing validates, so that patience does not end a run and its last weights are judged. How many steps is ours to
     choose: as many pictures as the MLRC budget has. CCP's own patience ends its problems by the figure of training
-    pictures. What is counted in batches or epochs (a memory, the first epoch of the embedding layer) is so in these batches; where a
-    data set has fewer classes than a batch of one picture each wants, a batch has two of each.
+    pictures. What is counted in batches or epochs (a memory, the first epoch of the embedding layer) is so in these
+    batches; where a data set has fewer classes than a batch of one picture each wants, a batch has two of each.
     """
     experiment = base()
     (name, batch), s = TRUNKS[trunk], SETTINGS[experiment.data.source]
@@ -120,7 +120,8 @@ def ranked_list(data: str, levels: str) -> Experiment:
         network=Network(name="bn-inception", embedding_size=512, levels=levels, weights="imagenet"),
         loss=Loss("rll"),
         optimizer=Optimizer(
-            name="sgd", learning_rate=s.rll_rate, momentum=0.9, weight_decay=1e-5, head_multiplier=10.0, schedule="constant", warmup_steps=0
+            name="sgd", learning_rate=s.rll_rate, momentum=0.9, weight_decay=1e-5, head_multiplier=10.0, schedule="constant",
+            warmup_steps=0,
         ),
     )  # fmt: skip
 
@@ -144,7 +145,8 @@ def proxy_gml(data: str) -> Experiment:
         loss=Loss("proxy_gml", {"ratio": 0.05, "proxy_weight": 0.0 if single else 0.3}),
         projections=Projections(proxies_per_class=1 if single else 12, pool_size=16, start="random"),
         optimizer=Optimizer(
-            learning_rate=1e-4, proxy_multiplier=3000.0 if single else 300.0, schedule="step", step_size=20 * epoch, warmup_steps=0
+            learning_rate=1e-4, proxy_multiplier=3000.0 if single else 300.0, schedule="step", step_size=20 * epoch,
+            warmup_steps=0,
         ),
     )  # fmt: skip
 
@@ -153,7 +155,9 @@ def on_two_cores(base: Callable[[], Experiment], name: str, rate: float = 2e-5) 
     """A preset of CUB made small enough for two processor cores: EfficientNet-Lite0 by a package's weights with a head from
     principal components, 160 pixels, milder crops, bfloat16, Adam, proxies at a rate of 2e-3, 20 minutes or so."""
     experiment = base()
-    smaller = 32 < experiment.data.classes_per_batch * experiment.data.samples_per_class
+    classes, samples = experiment.data.classes_per_batch, experiment.data.samples_per_class
+    if classes * samples > 32:
+        classes, samples = 8, 4
     return experiment.replace(
         name=name,
         steps=600,
@@ -161,7 +165,7 @@ def on_two_cores(base: Callable[[], Experiment], name: str, rate: float = 2e-5) 
         stop_patience=0,
         photos=Photos(protocol="mlrc", size=160, smallest=0.66),
         network=Network(name="efficientnet-lite0", embedding_size=128, weights="package", head="pca", precision="bfloat16"),
-        data=Data(source="cub", classes_per_batch=8 if smaller else experiment.data.classes_per_batch, samples_per_class=4 if smaller else experiment.data.samples_per_class),
+        data=Data(source="cub", classes_per_batch=classes, samples_per_class=samples),
         optimizer=Optimizer(learning_rate=rate, schedule="constant", warmup_steps=0, proxy_multiplier=2e-3 / rate),
         **{"projections.patience": 2},
     )  # fmt: skip
@@ -190,7 +194,8 @@ def _presets() -> dict[str, Callable[[], Experiment]]:
         for loss in PROXY_LOSSES:
             presets[f"{data}-{loss}"] = partial(proxy_baseline, data, loss)
     for trunk in TRUNKS:
-        presets |= {f"conventional-{trunk}-{name}": partial(conventional, base, trunk) for name, base in list(presets.items()) if not name.startswith("conv")}
+        bases = {name: base for name, base in presets.items() if not name.startswith("conv")}
+        presets |= {f"conventional-{trunk}-{name}": partial(conventional, base, trunk) for name, base in bases.items()}
     for data in SETTINGS:
         presets[f"{data}-rll-h"] = partial(ranked_list, data, "high")
         presets[f"{data}-rll-lmh"] = partial(ranked_list, data, "low+middle+high")

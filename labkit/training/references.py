@@ -19,7 +19,8 @@ class References:
 
     Parameters
     ----------
-    experiment : its method, and where its first proxies start. loss : the pair loss. projections : around it; None for method "pairs".
+    experiment : its method, and where its first proxies start. loss : the pair loss.
+    projections : around it; None for method "pairs".
     pictures, embedder : where samples come from and how they become embeddings.
 
     Attributes

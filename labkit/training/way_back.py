@@ -33,7 +33,8 @@ class WayBack:
             has been called on it already, or the first loss other than 0 has no gradient in the network.
         """
         if loss.device.type == "cpu" and not math.isfinite(value := loss.item()):
-            raise LabError(f"loss ({self._name})", "a finite number", value, "Look for a root or a logarithm of 0, or a mean of nothing.")
+            hint = "Look for a root or a logarithm of 0, or a mean of nothing."
+            raise LabError(f"loss ({self._name})", "a finite number", value, hint)
         scaled: Any = self._scaler.scale(loss)
         try:
             scaled.backward()

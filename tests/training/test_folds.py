@@ -63,12 +63,14 @@ def test_folds_are_judged_where_their_runs_were_and_may_have_a_loss_of_ones_own(
     monkeypatch.setenv("LABKIT_CACHE", str(tmp_path / "cache"))
     make_cub(tmp_path / "data", ids=(1, 20, 26, 50, 51, 60, 80, 90, 101, 130, 150, 170), each=5)
     experiment = Experiment.preset("cub-c2", **{
-        "steps": 2, "evaluate_every": 2, "sample_size": 20, "photos.size": 16, "photos.side": 18, "network.name": "small", "network.weights": "none",
-        "network.embedding_size": 4, "data.classes_per_batch": 2, "data.samples_per_class": 2,
+        "steps": 2, "evaluate_every": 2, "sample_size": 20, "photos.size": 16, "photos.side": 18,
+        "network.name": "small", "network.weights": "none", "network.embedding_size": 4,
+        "data.classes_per_batch": 2, "data.samples_per_class": 2,
     })  # fmt: skip
     mine = Counting(pos_margin=0.0, neg_margin=0.3841)
     made = {None: tmp_path / "own", mine: tmp_path / "given"}
-    figures = {loss: train_folds(experiment, folder, loss=loss, progress=False, say=lambda _: None) for loss, folder in made.items()}
+    quiet = {"progress": False, "say": lambda _: None}
+    figures = {loss: train_folds(experiment, folder, loss=loss, **quiet) for loss, folder in made.items()}
     for loss, folder in made.items():
         runs = [Recording.load(folder / f"fold-{fold}") for fold in range(4)]
         for name in ("p_at_1", "map_at_r", "p_at_r"):
@@ -91,7 +93,8 @@ def test_the_table_has_the_published_row_beside_ours():
     pairs = [(e, e[:0]) for e in models()]
     text = folds_table(fold_figures(pairs, LABELS, row=published("c2-ccp-l", "cub")))
     lines = {line[:26].strip(): line[26:].split() for line in text.splitlines()}
-    assert lines["published, concatenated"] == ["69.73", "28.02", "-"] and lines["published, separated"] == ["62.39", "22.67", "-"]
+    assert lines["published, concatenated"] == ["69.73", "28.02", "-"]
+    assert lines["published, separated"] == ["62.39", "22.67", "-"]
     figures = fold_figures(pairs, LABELS)
     assert lines["concatenated"] == [f"{100 * figures.concatenated[n]:.2f}" for n in ("p_at_1", "map_at_r", "p_at_r")]
     assert "fold 2" in lines and "C2-CCP-L" in text

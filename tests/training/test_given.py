@@ -251,7 +251,11 @@ def test_a_loss_that_is_not_finite_is_named_at_its_step_before_it_has_changed_a_
 def test_a_live_loss_that_turns_nan_names_the_setting_that_was_moved_last(digits):
     loss = Odd(lambda loss, x: loss * loss_scale[0])
     loss_scale = [1e-3]
-    session = LiveSession(tiny("mnist-2d-pairs"), splits=digits, build=lambda e: Trainer(e, splits=digits, loss=loss), threaded=False)
+
+    def build(experiment):
+        return Trainer(experiment, splits=digits, loss=loss)
+
+    session = LiveSession(tiny("mnist-2d-pairs"), splits=digits, build=build, threaded=False)
     session.step(3)
     session.run_pending()
     session.set("optimizer.learning_rate", 5e-4)
@@ -260,7 +264,8 @@ def test_a_live_loss_that_turns_nan_names_the_setting_that_was_moved_last(digits
     loss_scale[0] = float("nan")
     session.step(1)
     session.run_pending()
-    with pytest.raises(LabError, match=r"^loss \(Odd\): expected a finite number; got nan, at step 5\..*Moved last: learning rate .* at step 3"):
+    told = r"^loss \(Odd\): expected a finite number; got nan, at step 5\..*Moved last: learning rate .* at step 3"
+    with pytest.raises(LabError, match=told):
         session.join()
 
 

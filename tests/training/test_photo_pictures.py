@@ -22,7 +22,8 @@ def splits(tmp_path_factory):
 
 def open_pictures(splits, seed=0, workers=2):
     photos = splits.train
-    return PhotoPictures(PhotoSet(photos.store, photos.rows, photos.labels, photos.view_settings, workers), splits, SETTINGS, seed, World(CPU))
+    dealt = PhotoSet(photos.store, photos.rows, photos.labels, photos.view_settings, workers)
+    return PhotoPictures(dealt, splits, SETTINGS, seed, World(CPU))
 
 
 def deal(pictures, n):

@@ -15,7 +15,13 @@ from labkit.training import load_results, results, summary
 @pytest.fixture
 def study(tmp_path, monkeypatch):
     rows = [
-        {"key": {"loss": loss, "seed": seed}, "figures": figures, "seconds": 1.5, "data": "Data in use: digits.", "experiment": {}}
+        {
+            "key": {"loss": loss, "seed": seed},
+            "figures": figures,
+            "seconds": 1.5,
+            "data": "Data in use: digits.",
+            "experiment": {},
+        }
         for loss, seed, figures in (
             ("b", 0, {"map_at_r": 0.25}),
             ("a", 0, {"map_at_r": 0.5, "proxy_spread": 0.1}),

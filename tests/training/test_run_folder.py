@@ -82,7 +82,9 @@ def slow_disk(monkeypatch):
     return SimpleNamespace(saved=saved, callback=pass_on)
 
 
-def test_a_large_checkpoint_is_written_so_seldom_that_a_twentieth_of_the_time_goes_to_it(digits, tmp_path, monkeypatch, slow_disk):
+def test_a_large_checkpoint_is_written_so_seldom_that_a_twentieth_of_the_time_goes_to_it(
+    digits, tmp_path, monkeypatch, slow_disk
+):
     monkeypatch.setattr(RunFolder, "small", 0)
     experiment = small(steps=20, evaluate_every=2)
     options = {"splits": digits, "callbacks": [slow_disk.callback]}
@@ -254,7 +256,8 @@ def test_a_recording_of_an_older_labkit_is_read_and_one_of_a_newer_is_refused(di
         arrays["meta"] = np.frombuffer(json.dumps(meta | {"format": version}).encode(), dtype=np.uint8)
         np.savez_compressed(tmp_path / "other.npz", **arrays)
         if accepted:
-            np.testing.assert_array_equal(Recording.load(tmp_path / "other.npz").embeddings, Recording.load(tmp_path / "r.npz").embeddings)
+            found, wanted = (Recording.load(tmp_path / name).embeddings for name in ("other.npz", "r.npz"))
+            np.testing.assert_array_equal(found, wanted)
         else:
             with pytest.raises(LabError, match="Update labkit" if version else "format 0"):
                 Recording.load(tmp_path / "other.npz")

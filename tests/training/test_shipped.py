@@ -10,7 +10,8 @@ from labkit.training import Experiment, Recording, load_shipped, results_table, 
 from labkit.training.profile import by_profile, profile
 from labkit.training.shipped import shipped_folder
 
-PAPER = [name for name in shipped() if name.removeprefix("mnist-2d-").split("-seed")[0] in ("ccp", "ccp-restore", "proxy", "samples")]
+OF_THE_PAPER = ("ccp", "ccp-restore", "proxy", "samples")
+PAPER = [name for name in shipped() if name.removeprefix("mnist-2d-").split("-seed")[0] in OF_THE_PAPER]
 
 
 @pytest.mark.parametrize("name", [name for name in shipped() if name.startswith("mnist-")])

@@ -113,4 +113,5 @@ def test_the_recorded_branches_are_the_shipped_run_and_its_alternatives():
     for branch, way in (("left alone", "alone"), ("Next problem", "respread")):
         metrics = Recording.load(shipped_folder() / "live" / f"collapse-{way}-seed1.npz").metrics
         for step in studies.BRANCH_LOOKS:
-            assert table.loc[branch, 1][f"map_at_r_{step}"] == pytest.approx(metrics["map_at_r"][metrics["step"] == step][0], abs=1e-5)
+            recorded = metrics["map_at_r"][metrics["step"] == step][0]
+            assert table.loc[branch, 1][f"map_at_r_{step}"] == pytest.approx(recorded, abs=1e-5)
