@@ -74,12 +74,12 @@ def test_a_network_for_photographs_with_a_head_from_components(photo_folder):
 @pytest.mark.parametrize("train", ["all", "head"])
 def test_a_head_wider_than_there_are_pictures_is_refused_by_its_setting(photo_folder, train):
     network = {"network.name": "timm:mobilenetv3_small_050", "network.head": "pca", "network.train": train}
-    network |= {"network.embedding_size": 15, "network.precision": "float32"}
+    network |= {"network.precision": "float32"}
     told = "network.embedding_size: expected fewer dimensions than the 15 .*; got 15. Set it to 14 at most"
     with pytest.raises(LabError, match=told) as refused:
-        Trainer(experiment(photo_folder, "cub-c2", **network))
+        Trainer(experiment(photo_folder, "cub-c2", **network, **{"network.embedding_size": 15}))
     assert "network.head=random" in refused.value.hint
-    narrow = experiment(photo_folder, "cub-c2", **network, **{"network.embedding_size": 14, "network.precision": "float32"})
+    narrow = experiment(photo_folder, "cub-c2", **network, **{"network.embedding_size": 14})
     assert Trainer(narrow).model.head.out_features == 14
 
 
