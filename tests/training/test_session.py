@@ -61,6 +61,18 @@ def test_commands_act_in_order_and_before_the_steps_that_are_due(digits):
     assert session.run_pending().state == "paused"
 
 
+def test_steps_asked_for_while_it_steps_come_on_top_and_while_it_plays_are_the_last(digits):
+    session = session_of(digits)
+    session.step(3)
+    session.step(4)
+    assert session.run_pending().step == 7
+    session.start()
+    session.run_pending(2)
+    session.step(5)
+    snapshot = session.run_pending()
+    assert snapshot.step == 14 and snapshot.state == "paused"
+
+
 def test_snapshots_are_never_changed_by_what_comes_after(digits):
     session = session_of(digits)
     session.step(6)
