@@ -11,7 +11,7 @@ from labkit.panels import Playground
 from labkit.panels.live_canvas import HALF, LiveCanvas
 from labkit.panels.live_scene import CURVES, Cast, Course, Scene, chosen_by, scene_of
 from labkit.training.live_run import Boundary, Frame, Snapshot
-from tests.panels.test_playground import SMALL, go
+from tests.panels.playgrounds import SMALL, go
 
 FLOAT = np.float32
 
@@ -67,16 +67,14 @@ class Page:
 
 
 @pytest.fixture
-def make(digits, monkeypatch):
-    panels = []
+def make(make, monkeypatch):
+    """Makes playgrounds, each with a page that looks at it."""
 
-    def makes(preset="ccp", **changes):
-        panels.append(Playground(preset, splits=digits, **{"threaded": False, **SMALL, **changes}))
-        return panels[-1], Page(panels[-1].figure, monkeypatch)
+    def makes(*preset, **changes):
+        panel = make(*preset, **changes)
+        return panel, Page(panel.figure, monkeypatch)
 
-    yield makes
-    for panel in panels:
-        panel.close()
+    return makes
 
 
 def test_nothing_is_sent_before_a_page_has_come(digits, monkeypatch):
@@ -261,7 +259,8 @@ def test_which_selection_chose_is_told_by_the_order_of_what_happened():
 
 def test_rings_fade_as_their_problem_grows_old():
     proxies = np.zeros((2, 1, 2))
-    strength = [scene_of(cast_of([0, 1]), frame_of([[0, 0], [0, 1]]), proxies, "", age).chosen_strength for age in (0, 50, 100, 150, 9000)]
+    cast, frame = cast_of([0, 1]), frame_of([[0, 0], [0, 1]])
+    strength = [scene_of(cast, frame, proxies, "", age).chosen_strength for age in (0, 50, 100, 150, 9000)]
     assert strength[0] == strength[1] == 1 > strength[2] > strength[3] == strength[4] == pytest.approx(0.15)
 
 

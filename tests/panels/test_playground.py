@@ -18,32 +18,8 @@ from labkit.panels import Playground
 from labkit.panels.playground_presets import PRESETS, live_experiment
 from labkit.training import Experiment, Recording
 from labkit.training.controls import replay
+from tests.panels.playgrounds import SMALL, go
 from tests.recordings import same
-
-SMALL = {
-    "data.source": "digits-8x8", "sample_size": 60, "evaluate_every": 5, "data.samples_per_class": 4,
-    "projections.pool_size": 8, "optimizer.warmup_steps": 2,
-}  # fmt: skip
-
-
-@pytest.fixture
-def make(digits):
-    panels = []
-
-    def makes(preset="ccp", **changes):
-        changes = {"threaded": False, **SMALL, **changes}
-        panels.append(Playground(preset, splits=digits, **changes))
-        return panels[-1]
-
-    yield makes
-    for panel in panels:
-        panel.close()
-
-
-def go(panel, steps):
-    panel.step(steps)
-    panel.run_pending()
-
 
 # ------------------------------------------------------------ what is drawn
 
@@ -68,6 +44,18 @@ def test_the_title_tells_the_cover(make):
     scene, cover = panel.figure.scene, panel.session.snapshot.metrics["covering_q95"][-1]
     assert scene.step == 5 and scene.title == f"95 % of a class's samples lie within {cover:.3f} of its nearest proxy"
     assert scene.radii.mean() == pytest.approx(cover, rel=1e-3)
+
+
+def test_the_status_says_of_which_step_the_figures_are(make):
+    panel = make()
+    go(panel, 10)
+    score = panel.session.snapshot.metrics["map_at_r"][-1]
+    assert panel.transport.status.value.endswith(f"step 10, problem 1, MAP@R {score:.3f}")
+    go(panel, 2)
+    assert panel.transport.status.value.endswith(f"step 12, problem 1, MAP@R {score:.3f} at step 10")
+    panel.transport.timeline.value = 0
+    first = panel.session.snapshot.metrics["map_at_r"][0]
+    assert panel.transport.status.value.endswith(f"step 0, problem 1, MAP@R {first:.3f}")
 
 
 def test_the_rings_say_what_chose_them(make):
