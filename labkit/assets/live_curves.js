@@ -20,12 +20,18 @@ class CurvesDrawing {
   across(step) { return ROOM.left + (step - this.frame.first) * this.frame.scale; }
   step(across) { return this.frame.first + (across - ROOM.left) / this.frame.scale; }
 
-  draw(canvas, course, now) {
+  // `now` is the step in sight, `proxies` how many a class has there.
+  draw(canvas, course, now, proxies) {
     const { pen, width, height } = cleared(canvas);
     this.place(course, width, height);
     this.grid = roundTicks(this.frame.first, this.frame.end, width < 380 ? 4 : 6).filter((step) => step >= 0);
     this.happened(pen, course);
-    this.shown = this.theme.curves.map((curve, index) => this.curve(pen, curve, course.values[index], course.steps, now, index));
+    this.evaluated = course.steps.findLast((step) => step <= now) ?? 0;
+    this.shown = this.theme.curves.map((curve, index) => {
+      const found = this.curve(pen, curve, course.values[index], course.steps, now, index);
+      if (proxies === 1 && curve.lone && course.steps.length && !found.value) found.value = this.remark(pen, curve.lone, index);
+      return found;
+    });
     pen.font = `12px ${this.theme.font}`;
     pen.fillStyle = this.theme.ink;
     pen.textAlign = "center";
@@ -33,7 +39,20 @@ class CurvesDrawing {
     for (const step of this.grid) pen.fillText(step.toLocaleString("en"), this.across(step), this.frame.bottom + 8);
     pen.font = `13px ${this.theme.font}`;
     pen.textBaseline = "bottom";
-    pen.fillText("step", ROOM.left + this.frame.width / 2, height - 3);
+    const late = course.steps.length && this.evaluated !== now; // the map is of now, the figures of the last evaluation
+    const step = late ? `step (figures: of step ${this.evaluated.toLocaleString("en")})` : "step";
+    pen.fillText(step, ROOM.left + this.frame.width / 2, height - 3);
+  }
+
+  // Why there is no curve, where it would be.
+  remark(pen, text, index) {
+    const { frame, theme } = this;
+    pen.font = `12px ${theme.font}`;
+    pen.fillStyle = theme.ink;
+    pen.textAlign = "center";
+    pen.textBaseline = "middle";
+    pen.fillText(text, ROOM.left + frame.width / 2, ROOM.strip + (index + 0.5) * frame.each + ROOM.head / 2);
+    return text;
   }
 
   // Problems by their number, what was changed by a triangle, both with a line through all curves.
@@ -92,7 +111,8 @@ class CurvesDrawing {
       [low, high] = inSight.length ? [low - margin, high + margin] : [0, 1];
     }
     const down = (value) => top + height - ((scaled(value) - low) / (high - low)) * height;
-    this.axis(pen, curve.log ? logTicks(low, high, inSight.length > 0) : roundTicks(low, high, 4).map((v) => [v, tickText(v)]), down, top, height);
+    const even = () => roundTicks(low, high, 4).map((value) => [value, tickText(value)]);
+    this.axis(pen, curve.log ? logTicks(low, high, inSight.length > 0) : even(), down, top, height);
     pen.save();
     pen.beginPath();
     pen.rect(ROOM.left - 5, top - 4, frame.width + 10, height + 8);
@@ -156,15 +176,18 @@ class CurvesDrawing {
   under(across, down, course) {
     if (down < ROOM.strip) {
       const near = course.changes.filter(([step]) => Math.abs(this.across(step) - across) < NEAR);
-      return near.length ? { x: this.across(near[0][0]), y: 27, lines: near.map(([step, what]) => `step ${step.toLocaleString("en")}: ${what}`) } : null;
+      const lines = near.map(([step, what]) => `step ${step.toLocaleString("en")}: ${what}`);
+      return near.length ? { x: this.across(near[0][0]), y: 27, lines } : null;
     }
-    if (!course.steps.length || across < ROOM.left - 4 || across > ROOM.left + this.frame.width + 4 || down > this.frame.bottom) return null;
-    const wanted = this.step(across);
+    const beside = across < ROOM.left - 4 || across > ROOM.left + this.frame.width + 4;
+    if (!course.steps.length || beside || down > this.frame.bottom) return null;
+    const wanted = this.step(across), { steps } = course;
     let best = 0;
-    course.steps.forEach((step, i) => { if (Math.abs(step - wanted) < Math.abs(course.steps[best] - wanted)) best = i; });
-    const told = this.theme.curves.map((curve, index) => [curve.label, course.values[index][best]]).filter(([, value]) => !Number.isNaN(value));
-    const lines = [`step ${course.steps[best].toLocaleString("en")}`, ...told.map(([label, value]) => `${label}: ${shortNumber(value)}`)];
-    return { x: this.across(course.steps[best]), y: down, lines, hair: [ROOM.strip, this.frame.bottom] };
+    steps.forEach((step, i) => { if (Math.abs(step - wanted) < Math.abs(steps[best] - wanted)) best = i; });
+    const told = this.theme.curves.map((curve, index) => [curve.label, course.values[index][best]]);
+    const lines = told.filter(([, value]) => !Number.isNaN(value)).map(([label, value]) => `${label}: ${shortNumber(value)}`);
+    lines.unshift(`step ${steps[best].toLocaleString("en")}`);
+    return { x: this.across(steps[best]), y: down, lines, hair: [ROOM.strip, this.frame.bottom] };
   }
 }
 

@@ -80,13 +80,14 @@ class View {
 
   drawCurves(scene, now) {
     const { course } = this.run, { drawing, canvas } = this.curves;
-    drawing.draw(canvas, course, now);
+    drawing.draw(canvas, course, now, scene.proxiesEach);
     this.now = now;
     this.drawn.curves += 1;
     this.drawn.course = course;
     const values = drawing.shown.filter(({ value }) => value).map(({ label, value }) => `${label} ${value}`);
     const marks = `${course.ends.length} proxy problems ended, ${course.changes.length} changes by hand`;
-    canvas.setAttribute("aria-label", `Curves up to step ${course.steps.at(-1) ?? 0}. At step ${scene.step}: ${values.join(", ") || "nothing yet"}. ${marks}.`);
+    const told = `At step ${drawing.evaluated}: ${values.join(", ") || "nothing yet"}`;
+    canvas.setAttribute("aria-label", `Curves up to step ${course.steps.at(-1) ?? 0}. ${told}. ${marks}.`);
   }
 
   // Out of every zoom.

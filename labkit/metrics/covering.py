@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -186,10 +186,15 @@ def mean_covering_curve(embeddings: Any, labels: Any) -> MeanCoveringCurve:
     [1.0, 0.5, 0.0]
     """
     curves = covering_curve(embeddings, labels)
-    radii = torch.nn.utils.rnn.pad_sequence(curves, batch_first=True).mean(0)  # with zeros
+    radii = mean_radii(curves)
     per_class = torch.stack([curve.mean() for curve in curves])
     classes = torch.tensor([label for label, _ in _by_class(as_pair(embeddings, labels)[1])])
     return MeanCoveringCurve(radii, classes, per_class, float(per_class.mean()))
+
+
+def mean_radii(curves: Sequence[Tensor]) -> Tensor:
+    """Mean over classes of (n_c,) radii at k = 1 … max n_c, (max n_c,); a class counts 0 from its n_c-th centre on."""
+    return torch.nn.utils.rnn.pad_sequence(list(curves), batch_first=True).mean(0)  # filled up with zeros
 
 
 def _by_class(labels: Tensor) -> Iterator[tuple[int, Tensor]]:

@@ -110,8 +110,8 @@ def _traces(drawn: Drawn, path: Floats, *, log: bool) -> list[tuple[Any, tuple[i
     curves = [trace for side in SIDES for trace in profile_traces(profile, side)]
     seen = drawn.to_references((float(path[0, 0]), float(path[0, 1])))
     rugs = [
-        go.Scatter(x=short(seen[mask]), y=np.full(int(mask.sum()), profile.span("loss")[0]), mode="markers", name="probe to reference",
-                   marker={"symbol": "line-ns", "size": 22, "line": {"color": color, "width": 3}},
+        go.Scatter(x=short(seen[mask]), y=np.full(int(mask.sum()), profile.span("loss")[0]), mode="markers",
+                   name="probe to reference", marker={"symbol": "line-ns", "size": 22, "line": {"color": color, "width": 3}},
                    hovertemplate="from the star: %{x:.3f}<extra></extra>")
         for mask, color in ((field.scene.same, SAME), (~field.scene.same, OTHER))
     ]  # fmt: skip

@@ -16,6 +16,7 @@ import traitlets
 
 from labkit.panels.listening import Listening, asset, listening_module
 from labkit.panels.live_scene import CURVES, Cast, Course, Scene
+from labkit.plots.comparison_traces import NO_SPREAD
 from labkit.plots.palette import FAINT, FONT, GRID, INK, MONO, RUN_COLORS, class_color
 from labkit.plots.thumbnails import sprite_sheet
 
@@ -52,7 +53,10 @@ class LiveCanvas(Listening):
         theme = {
             "ink": INK, "faint": FAINT, "grid": GRID, "line": RUN_COLORS[1], "change": CHANGE, "boundary": BOUNDARY,
             "font": FONT, "mono": MONO,
-            "curves": [{"label": label, "log": log, "range": limits} for _, label, log, limits in CURVES],
+            "curves": [
+                {"label": label, "log": log, "range": limits, "lone": NO_SPREAD if key == "proxy_spread" else ""}
+                for key, label, log, limits in CURVES
+            ],
         }  # fmt: skip
         super().__init__(timeline=timeline, theme=theme)
         self.cast: Cast | None = None

@@ -13,7 +13,7 @@ from labkit.plots import marks
 from labkit.plots.curves import SMALLEST
 from labkit.plots.embedding_map import cover_sentence, nearest_own_proxy
 from labkit.plots.plane import Plane
-from labkit.plots.reading import Ints, label_array
+from labkit.plots.reading import LARGEST, Ints, label_array
 from labkit.plots.thumbnails import grey_images
 from labkit.training.controls import NEXT_PROBLEM
 from labkit.training.live_run import Boundary, Frame, Snapshot
@@ -26,7 +26,6 @@ CURVES: tuple[tuple[str, str, bool, tuple[float, float] | None], ...] = (
     ("covering_q95", "95 % cover (distance)", True, None),
     ("proxy_spread", "proxy spread (distance)", True, None),
 )
-CAN_DRAW = 1e30  # weights that run away to infinity are drawn no farther than this
 CHOSEN_BY = {"k_center": "K-Center", "random": "at random"}
 FADES, FADED, FAINTEST = 50, 150, 0.15  # steps up to which rings are drawn in full, from which faintly, and how faintly
 _SELECTION = "projections.selection"
@@ -117,8 +116,8 @@ def _strength(age: int) -> float:
 
 
 def _drawable(values: Any) -> NDArray[np.float64]:
-    """In double precision, without NaN, and no farther out than can be drawn."""
-    return np.clip(np.nan_to_num(np.asarray(values, dtype=np.float64)), -CAN_DRAW, CAN_DRAW)
+    """In double precision, without NaN, and no farther out than can be drawn: weights may run away to infinity."""
+    return np.clip(np.nan_to_num(np.asarray(values, dtype=np.float64)), -LARGEST, LARGEST)
 
 
 def _single(values: Any) -> Array:
@@ -131,7 +130,7 @@ class Course:
 
     Attributes
     ----------
-    steps : (E,) of the evaluations. values : (E,) per curve, NaN where it has none.
+    steps : (E,) of the evaluations. values : (E,) per curve, NaN where it has none, as the spread of one proxy a class.
     ends : steps at which a problem ended. changes : (step, what) of each change by hand.
     """
 
@@ -150,7 +149,9 @@ class Course:
             known = snapshot.metrics.get(key, ())
             series[: len(known)] = known
             series[~np.isfinite(series)] = np.nan
-            values[key] = _single(np.maximum(series, SMALLEST) if logarithmic else series)
+            if logarithmic:
+                series = np.maximum(series, SMALLEST) if (series > 0).any() else np.full_like(series, np.nan)
+            values[key] = _single(series)
         ends = tuple(b.step for b in snapshot.boundaries if b.chosen is not None)
         return cls(steps, values, ends, tuple((int(e["step"]), str(e["what"])) for e in snapshot.events if _marked(e)))
 

@@ -131,7 +131,8 @@ class Controls:
             if owns_its_proxies(value):
                 changes |= {"projections.proxies_per_class": PROXIES[value], "projections.pair_weight": 0.0}
         if "projections.proxies_per_class" in changes:  # K of a pool of fewer cannot be chosen
-            changes["projections.pool_size"] = max(self.hot["projections.pool_size"].value, changes["projections.proxies_per_class"])
+            pool = self.hot["projections.pool_size"].value
+            changes["projections.pool_size"] = max(pool, changes["projections.proxies_per_class"])
         self._restart(changes)
 
     # ------------------------------------------------------------ what is in force

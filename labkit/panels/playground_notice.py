@@ -6,27 +6,29 @@ import html
 import math
 
 from labkit.errors import LabError
+from labkit.plots.findings import COLLAPSED
 from labkit.training.controls import NEXT_PROBLEM
 from labkit.training.live_run import Snapshot
-
-COLLAPSED = 0.1  # a spread below this share of the problem's first is called collapsed
 
 HELP = """
 <p><b>The map</b> shows test pictures as small three-armed marks, a colour and a number for each class. Squares are the
 proxies as they are now, rings the places of the samples that were chosen, by K-Center or at random, as the start of the
-running problem (at a problem's last snapshot: of the next one); they fade as it goes on. Point at a mark to see its picture; press a name in the legend to hide
-it, a class twice to see it alone. Drag over map or curves to look closer, press them twice to see all again.</p>
-<p><b>The curves</b> have a point per evaluation. Dotted lines: a proxy problem ends, its successor's number beside it.
-Dashed lines with a triangle: you changed something; point at the triangle.</p>
+running problem (at a problem's last snapshot: of the next one); they fade as it goes on. Point at a mark to see its
+picture; press a name in the legend to hide it, a class twice to see it alone. Drag over map or curves to look closer, press
+them twice to see all again.</p>
+<p><b>The curves</b> have a point per evaluation, the map is of the step in its title: between two evaluations their figures
+differ a little, and below the curves stands of which step theirs are. Dotted lines: a proxy problem ends, its successor's
+number beside it. Dashed lines with a triangle: you changed something; point at the triangle.</p>
 <p><b>Acts at once</b>: from when is said beside these words and where you point at a control. <b>λ</b> pulls the network
 towards its weights at the end of the last problem, from the second problem on; pool and selection say how the next start is
 chosen: set all three before you press <b>Next problem</b>. <b>Restarts</b> begins the run anew, paused, without asking.
 <b>Play</b> and <b>Pause</b> do what they say; <b>Step</b> does one step, <b>25 steps</b> as many as lie between two evaluations;
 <b>Next problem</b> starts the proxies anew from chosen samples; <b>Reset</b> goes back to step 0 with the settings as they stand;
-<b>Stop</b> pauses, and gives the computer's cores back. The <b>Snapshot</b> slider goes back in time while the run goes on; its right
-end, or <b>Newest</b>, is now.</p>
+<b>Stop</b> pauses, and gives the computer's cores back. The <b>Snapshot</b> slider goes back in time while the run goes on;
+its right end, or <b>Newest</b>, is now.</p>
 <p>Everything can be reached with Tab; arrow keys move sliders, Space presses buttons.</p>
 """
+
 
 def what_to_notice(snapshot: Snapshot, preset: str) -> str:
     """The line for a snapshot; `preset` is what the preset says before anything has happened."""
@@ -77,17 +79,23 @@ def check_has_trained(snapshot: Snapshot) -> None:
 def where_it_stands(snapshot: Snapshot, at: int | None) -> str:
     """State, step, problem, speed and score, as HTML."""
     if at is not None:
-        frame = snapshot.stored[at]
-        known = [v for s, v in zip(snapshot.metrics["step"], snapshot.metrics["map_at_r"], strict=True) if s <= frame.step]
-        score = f", MAP@R {known[-1]:.3f}" if known else ""
-        return f"<b>stored snapshot</b>, step {frame.step:,}, problem {snapshot.problem(at)}{score}"
+        step = snapshot.stored[at].step
+        return ", ".join([f"<b>stored snapshot</b>, step {step:,}, problem {snapshot.problem(at)}", *_score(snapshot, step)])
     words = {"new": "ready", "paused": "paused" if snapshot.step else "ready"}
     parts = [f"<b>{words.get(snapshot.state, snapshot.state)}</b>", f"step {snapshot.step:,}", f"problem {snapshot.problem()}"]
-    scores = snapshot.metrics.get("map_at_r", ())
-    if scores:
-        parts.append(f"MAP@R {scores[-1]:.3f}")
+    parts += _score(snapshot, snapshot.step)
     if snapshot.state == "playing" and snapshot.steps_per_second:
         parts.append(f"{snapshot.steps_per_second:.0f} steps a second")
     if snapshot.message and snapshot.state != "failed":
         parts.append(html.escape(snapshot.message))
     return ", ".join(parts)
+
+
+def _score(snapshot: Snapshot, step: int) -> list[str]:
+    """MAP@R of the last evaluation not after a step, and of which step it is where that is another; nothing before the first."""
+    scores = zip(snapshot.metrics.get("step", ()), snapshot.metrics.get("map_at_r", ()), strict=True)
+    known = [(evaluated, score) for evaluated, score in scores if evaluated <= step]
+    if not known:
+        return []
+    evaluated, score = known[-1]
+    return [f"MAP@R {score:.3f}" + (f" at step {evaluated:,.0f}" if evaluated != step else "")]

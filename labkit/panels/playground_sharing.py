@@ -92,7 +92,7 @@ class Sharing:
             row(
                 self.name,
                 button("Save recording", lambda: self._do(self._save), tooltip="An .npz file that Recording.load reads"),
-                button("Export page", lambda: self._do(self._export), tooltip="An HTML file that plays the run, no kernel needed"),
+                button("Export page", lambda: self._do(self._export), tooltip="An HTML file that plays the run without a kernel"),
                 copy,
                 button("State as JSON", lambda: self._do(self._show_state), tooltip="Settings and changes, to be loaded again"),
                 button("Load state", lambda: self._do(self._load), tooltip="Begin again with the settings in the text field"),
@@ -134,7 +134,8 @@ class Sharing:
             raise LabError("state", "JSON, as State as JSON gives it", str(error)) from error
         if not isinstance(parts, dict):
             raise LabError("state", "a JSON object", type(parts).__name__)
-        self._begin(Experiment.from_dict(parts.get("settings", parts)), str(parts.get("loss") or "") if "settings" in parts else "")
+        own_loss = str(parts.get("loss") or "") if "settings" in parts else ""
+        self._begin(Experiment.from_dict(parts.get("settings", parts)), own_loss)
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the run so far as a recording (.npz); errors as `Recording.save`."""

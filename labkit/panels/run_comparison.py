@@ -20,6 +20,8 @@ from labkit.plots.comparison_traces import (
     grid,
     map_positions,
     map_traces,
+    remark,
+    without_spread,
 )
 from labkit.plots.film import Film
 from labkit.plots.findings import identical_until
@@ -120,6 +122,8 @@ class RunComparison(Panel):
             figure.update_yaxes(title_text=label, title_font_size=12, **curve_axis(self.runs, key, logarithmic), **where)
             figure.update_xaxes(title_text="step", **where)
             figure.add_vline(x=0, line={"color": INK, "width": 1.5}, **where)
+            if key == "proxy_spread" and (text := without_spread(self.runs)):
+                figure.add_annotation(remark(text, maps + place + 1))
         present(figure, "", "", width=1060, height=640, above=45)
         figure.update_layout(legend={"orientation": "h", "y": 0, "yanchor": "bottom", "yref": "container", "x": 0})
         figure.update_layout(margin={"b": 80})

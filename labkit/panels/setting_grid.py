@@ -24,13 +24,13 @@ from labkit.validation import check_choice, check_flag, describe
 
 TICK = 0.25  # seconds between two looks at a grid that trains
 HELP = """
-<p><b>Start</b> trains the cells that are hatched, one after the other, in the background; <b>Stop</b> gives up the one at
-work and keeps those that are done; Start goes on. Each cell shows how far it is, then its figure; <b>Figure</b> chooses which.</p>
-<p>A click on a cell, or the two sliders (Tab, then the arrow keys), choose a run: its curves stand at the right, with dotted lines
-where a proxy problem ended and all other runs in grey, and its recording opens below, to be scrubbed, hovered and clicked.
-For a cell that has not been trained yet, <b>Train this one next</b> puts it first.</p>
-<p>In the map all figures are those of the chosen model (best on held-out pictures) on the test pictures; covering figures and spread are
-measured on the recorded sample. <b>Copy as code</b> gives the Python that repeats the chosen run.</p>
+<p><b>Start</b> trains the cells that are hatched, one after the other, in the background; <b>Stop</b> gives up the one at work
+and keeps those that are done; Start goes on. Each cell shows how far it is, then its figure; <b>Figure</b> chooses which.</p>
+<p>A click on a cell, or the two sliders (Tab, then the arrow keys), choose a run: its curves stand at the right, with dotted
+lines where a proxy problem ended and all other runs in grey, and its recording opens below, to be scrubbed, hovered and
+clicked. For a cell that has not been trained yet, <b>Train this one next</b> puts it first.</p>
+<p>In the map all figures are those of the chosen model (best on held-out pictures) on the test pictures; covering figures and
+spread are measured on the recorded sample. <b>Copy as code</b> gives the Python that repeats the chosen run.</p>
 """
 
 
@@ -203,7 +203,8 @@ class SettingGrid(Panel):
     def _standing(self) -> str:
         """How far the grid is, in words."""
         grid, at_work = self.grid, [c for c in self.grid.cells if c.state == "running"]
-        return f"{sum(c.done for c in grid.cells)} of {len(grid.cells)} cells done" + "".join(f"; {grid.words(c)}: step {c.step:,} of {c.experiment.steps:,}" for c in at_work)
+        done = f"{sum(c.done for c in grid.cells)} of {len(grid.cells)} cells done"
+        return "; ".join([done, *(f"{grid.words(c)}: step {c.step:,} of {c.experiment.steps:,}" for c in at_work)])
 
     def _idle(self) -> str:
         """In which cells λ has had nothing to do, and that one seed is one seed."""

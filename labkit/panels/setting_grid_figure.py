@@ -10,15 +10,19 @@ import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
 from labkit.panels.common import Figure
+from labkit.plots.comparison_traces import drawn_series, remark, without_spread
 from labkit.plots.curves import SMALLEST
 from labkit.plots.log_ticks import log_ticks
 from labkit.plots.palette import FAINT, GRID, RUN_COLORS, present
-from labkit.plots.reading import series
 from labkit.plots.setting_grid import MEASURES, Side, map_updates, outline, side_axis
 from labkit.training.grid_cells import Cell
 from labkit.training.grid_table import CellTable
 
-CURVES = (("map_at_r", "MAP@R<br>(held out)", False), ("covering_q95", "95 % cover", True), ("proxy_spread", "proxy spread", True))
+CURVES = (
+    ("map_at_r", "MAP@R<br>(held out)", False),
+    ("covering_q95", "95 % cover", True),
+    ("proxy_spread", "proxy spread", True),
+)
 CELLS, BLANKS, HATCHING = range(3)  # the map's traces; each curve has two more: the other runs, and the chosen one
 WIDTH = 1060
 
@@ -46,9 +50,10 @@ class GridFigure:
         figure.add_traces([go.Heatmap(), go.Heatmap(), go.Scatter()], rows=[1] * 3, cols=[1] * 3)
         for row, (_, label, logarithmic) in enumerate(CURVES, start=1):
             where = {"row": row, "col": 2}
-            figure.add_trace(go.Scatter(mode="lines", line={"color": "#C8C8C8", "width": 1}, hoverinfo="skip", showlegend=False), **where)
-            chosen = {"color": RUN_COLORS[1], "width": 2.5}
-            figure.add_trace(go.Scatter(mode="lines", line=chosen, showlegend=False, hovertemplate="step %{x}: %{y:.4g}<extra></extra>"), **where)
+            faint, bold = {"color": "#C8C8C8", "width": 1}, {"color": RUN_COLORS[1], "width": 2.5}
+            figure.add_trace(go.Scatter(mode="lines", line=faint, hoverinfo="skip", showlegend=False), **where)
+            told = "step %{x}: %{y:.4g}<extra></extra>"
+            figure.add_trace(go.Scatter(mode="lines", line=bold, showlegend=False, hovertemplate=told), **where)
             figure.update_yaxes(title_text=label, title_font_size=12, nticks=5, **where)
             if logarithmic:
                 figure.update_yaxes(**log_ticks(np.zeros(0)), **where)
@@ -83,9 +88,8 @@ class GridFigure:
             self._put(trace, updates[name])
         what = MEASURES[measure]
         colour = "brighter is more" if what.more_is_better is not False else "darker is better"
-        self.widget.layout.title.text = (
-            f"<b>{what.name} on the test pictures</b><br><span style='font-size:12px;color:#555'>{colour}; a click opens a run</span>"
-        )
+        note = f"<span style='font-size:12px;color:#555'>{colour}; a click opens a run</span>"
+        self.widget.layout.title.text = f"<b>{what.name} on the test pictures</b><br>{note}"
 
     def _put_curves(self, chosen: tuple[int, int]) -> None:
         known = self._table.cell(*chosen)
@@ -103,6 +107,8 @@ class GridFigure:
                 ends = [p.end for p in known.recording.problems[:-1]]
                 shapes += [_line(step, place + 2) for step in ends]
         self.widget.layout.shapes = shapes
+        alone = "" if known.recording is None else without_spread({"": known.recording})
+        self.widget.layout.annotations = [remark(alone, len(CURVES) + 1)] if alone else []  # the last curve is the spread
 
 
 def _words(cell: Cell) -> str:
@@ -116,10 +122,8 @@ def _words(cell: Cell) -> str:
 
 def _curve(cell: Cell, key: str, logarithmic: bool) -> tuple[Any, Any]:
     assert cell.recording is not None
-    steps, values = series(cell.recording, key)
+    steps, values = drawn_series(cell.recording, key, logarithmic)
     shown = np.maximum(values, SMALLEST) if logarithmic else values
-    if logarithmic and not (values > 0).any():  # one proxy has no spread
-        return steps[:0], shown[:0]
     return steps, np.array([float(f"{v:.4g}") for v in shown])
 
 

@@ -5,12 +5,12 @@ Every function that draws takes `title`, which stands instead of the finding, an
 
 from labkit.plots.animation import animation
 from labkit.plots.bounds import anchor_bound, chance_constraint
-from labkit.plots.centers import center_choice, center_merging, class_regions, distinct_centers
+from labkit.plots.centers import center_choice, center_merging, distinct_centers
 from labkit.plots.class_curves import class_curves
 from labkit.plots.class_table import class_table, shaded
 from labkit.plots.covering_figure import covering_picture
 from labkit.plots.covering_steps import CoveringSteps, class_sets, example_sets
-from labkit.plots.curves import covering_curves, metric_strips, proxy_spread_over_time
+from labkit.plots.curves import metric_strips, proxy_spread_over_time
 from labkit.plots.domain_figures import domain_strips
 from labkit.plots.embedding_map import embedding_map
 from labkit.plots.gallery import problem_gallery
@@ -22,7 +22,9 @@ from labkit.plots.neighbourhood import nearest_to, neighbour_gallery
 from labkit.plots.palette import run_line
 from labkit.plots.problem_maps import problem_maps
 from labkit.plots.protocols import protocol_picture
+from labkit.plots.radius_curves import covering_curves
 from labkit.plots.ranked_lists import negative_weight_curves, negative_weights, ranked_list
+from labkit.plots.regions import class_regions
 from labkit.plots.run_gallery import run_gallery
 from labkit.plots.setting_grid import setting_heat_map
 from labkit.plots.settings import setting_effect

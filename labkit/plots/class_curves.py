@@ -9,9 +9,9 @@ import numpy as np
 import plotly.graph_objects as go
 
 from labkit.errors import LabError
-from labkit.plots.curves import mean_curve
 from labkit.plots.findings import number
 from labkit.plots.palette import FAINT, INK, plain, present
+from labkit.plots.radius_curves import mean_curve
 from labkit.plots.reading import Floats, Ints, check_pixels, float_array
 from labkit.plots.standing_out import PALE, StandOut, looks
 from labkit.validation import check_choice, describe

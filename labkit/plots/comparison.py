@@ -81,7 +81,10 @@ def final_figures(runs: Runs) -> dict[str, list[str]]:
 
 def comparison_table(runs: Runs) -> str:
     """Both as one HTML table, a column per run."""
-    parts = [("What was set differently", differing_settings(runs)), ("What came out (chosen weights, test samples)", final_figures(runs))]
+    parts = [
+        ("What was set differently", differing_settings(runs)),
+        ("What came out (chosen weights, test samples)", final_figures(runs)),
+    ]
     head = "".join(f'<th scope="col">{html.escape(legible(name))}</th>' for name in runs)
     lines = []
     for title, rows in parts:

@@ -9,11 +9,11 @@ import numpy as np
 import plotly.graph_objects as go
 
 from labkit.plots import marks
-from labkit.plots.curves import SMALLEST, logarithmic_values, towards_one
+from labkit.plots.curves import SMALLEST, towards_one
 from labkit.plots.film import Film
 from labkit.plots.log_ticks import log_ticks
 from labkit.plots.palette import INK, NEXT_PROXY_SYMBOL, PROXY_SYMBOL, class_color, plain, run_line
-from labkit.plots.reading import Floats, Runs, series, value_at
+from labkit.plots.reading import Floats, Ints, RecordingLike, Runs, series, value_at
 
 MOST_MAPS = 4
 CURVES = (
@@ -22,6 +22,7 @@ CURVES = (
     ("proxy_spread", "proxy spread", True),
     ("loss", "loss", False),
 )
+NO_SPREAD = "one proxy per class: no spread"
 PARTS = ("samples", "proxies", "next proxies", "numbers")  # the traces of one map, in order
 
 
@@ -82,8 +83,9 @@ def curve_traces(runs: Runs, key: str, logarithmic: bool, *, legend: bool) -> li
     """A metric of every run over the steps, each with marks where its proxy problems end."""
     traces = []
     for index, (name, recording) in enumerate(runs.items()):
-        steps, values = series(recording, key)
+        steps, values = drawn_series(recording, key, logarithmic)
         ends = np.array([p.end for p in recording.problems], dtype=np.int64)
+        ends = ends if len(values) else ends[:0]
         at_ends = np.array([value_at(recording, key, int(end)) for end in ends])
         style: dict[str, Any] = {"name": plain(name), "legendgroup": str(index)}
         traces.append(
@@ -103,11 +105,32 @@ def curve_traces(runs: Runs, key: str, logarithmic: bool, *, legend: bool) -> li
     return traces
 
 
+def drawn_series(recording: RecordingLike, key: str, logarithmic: bool) -> tuple[Ints, Floats]:
+    """Steps and values of a metric; none at all where a logarithmic axis has a place for none of them."""
+    steps, values = series(recording, key)
+    return (steps[:0], values[:0]) if logarithmic and not (values > 0).any() else (steps, values)
+
+
+def without_spread(runs: Runs) -> str:
+    """Which runs have one proxy per class, so that no curve of their spread is drawn, in words; empty where none has."""
+    spreads = {name: series(recording, "proxy_spread")[1] for name, recording in runs.items()}
+    alone = [name for name, values in spreads.items() if len(values) and not (values > 0).any()]
+    return NO_SPREAD if len(alone) == len(runs) else f"{', '.join(alone)}: one proxy per class, no spread" if alone else ""
+
+
+def remark(text: str, axis: int) -> dict[str, Any]:
+    """A line of text in the middle of a subplot, by the number of its axes."""
+    return {"text": plain(text), "x": 0.5, "y": 0.5, "xref": f"x{axis} domain", "yref": f"y{axis} domain",
+            "xanchor": "center", "showarrow": False, "font": {"size": 12, "color": INK}}  # fmt: skip
+
+
 def curve_axis(runs: Runs, key: str, logarithmic: bool) -> dict[str, Any]:
     """How the metric's axis is drawn: MAP@R by what is missing to 1, so that .98 and .99 are told apart."""
     if key == "map_at_r":
         return towards_one(np.concatenate([series(recording, key)[1] for recording in runs.values()]))
-    return log_ticks(logarithmic_values(runs, key)) if logarithmic else {}
+    if not logarithmic:
+        return {}
+    return log_ticks(np.concatenate([np.maximum(drawn_series(r, key, True)[1], SMALLEST) for r in runs.values()]))
 
 
 def _stretched(key: str, values: Floats, logarithmic: bool) -> Floats:

@@ -9,6 +9,7 @@ import plotly.graph_objects as go
 
 from labkit.plots.covering_steps import Cover, CoveringSteps
 from labkit.plots.findings import number
+from labkit.plots.marks import coordinates
 from labkit.plots.palette import CLASS_COLORS, FAINT, INK, RUN_COLORS, class_color, plain, translucent
 from labkit.plots.plane import Plane
 from labkit.plots.reading import Floats
@@ -50,7 +51,8 @@ def blank_traces() -> list[tuple[Any, int]]:
         ),
         go.Scatter(
             mode="markers+text", name="picks", showlegend=False, textposition="top center",
-            textfont={"size": 12, "color": INK}, marker={"symbol": "circle", "size": 13, "color": "white", "line": {"width": 2.5}},
+            textfont={"size": 12, "color": INK},
+            marker={"symbol": "circle", "size": 13, "color": "white", "line": {"width": 2.5}},
             customdata=[], hovertemplate="pick %{customdata}<extra></extra>",
         ),
     ]  # fmt: skip
@@ -107,28 +109,28 @@ def _plane_updates(steps: CoveringSteps, covers: list[Cover], plane: Plane) -> d
         if cover.farthest is not None:
             around = plane(cover.centres)[:, None] + cover.radius * circle
             rings[BALLS[s.index % len(BALLS)]].append(around.reshape(-1, 2))
-    updates = {name: _xy(np.concatenate(parts) if parts else np.zeros((0, 2))) for name, parts in rings.items()}
+    updates = {name: coordinates(np.concatenate(parts) if parts else np.zeros((0, 2))) for name, parts in rings.items()}
     names = [f"class {plain(s.name)}" for s in sets]
     colors = [class_color(s.index) for s in sets]
     counts = [len(s.points) for s in sets]
-    updates["samples"] = _xy(np.concatenate([plane(s.points) for s in sets])) | {
+    updates["samples"] = coordinates(np.concatenate([plane(s.points) for s in sets])) | {
         "text": _repeat([f"{n}, sample" for n in names], counts),
         "marker": {"color": _repeat(colors, counts)},
     }
     given = [0 if s.initial is None else len(s.initial) for s in sets]
-    updates["proxies"] = _xy(_stack([plane(s.initial) for s in sets if s.initial is not None])) | {
+    updates["proxies"] = coordinates(_stack([plane(s.initial) for s in sets if s.initial is not None])) | {
         "text": _repeat(names, given),
         "marker": {"color": _repeat(colors, given)},
     }
     far = [(plane(s.points[c.farthest]), plane(c.nearest), n) for s, c, n in zip(sets, covers, names, strict=True)
            if c.farthest is not None and c.nearest is not None and c.radius > 0]  # fmt: skip
     gap = np.full(2, np.nan)
-    updates["links"] = _xy(_stack([np.stack((a, b, gap)) for a, b, _ in far]))
-    updates["farthest"] = _xy(_stack([a[None] for a, _, _ in far])) | {"text": [n for _, _, n in far]}
+    updates["links"] = coordinates(_stack([np.stack((a, b, gap)) for a, b, _ in far]))
+    updates["farthest"] = coordinates(_stack([a[None] for a, _, _ in far])) | {"text": [n for _, _, n in far]}
     taken = [plane(s.points[c.picks]) for s, c in zip(sets, covers, strict=True)]
     cloud = np.concatenate([plane(s.points) for s in sets])
     near = CLOSE * float(np.ptp(cloud, axis=0).max())
-    updates["picks"] = _xy(_stack(taken)) | {
+    updates["picks"] = coordinates(_stack(taken)) | {
         "text": [text for picks in taken for text in _pick_numbers(picks, near)],
         "customdata": [f"{i + 1}, {name}" for picks, name in zip(taken, names, strict=True) for i in range(len(picks))],
         "marker": {"line": {"color": _repeat(colors, [len(picks) for picks in taken])}},
@@ -157,12 +159,12 @@ def _curve_updates(steps: CoveringSteps, step: int, random: bool, best: bool) ->
     halves = np.column_stack((x[known], steps.greedy[known] / 2))
     optimum = steps.optimum if best else None
     return {
-        "random band": _xy(band if random else nothing),
-        "random median": _xy(np.column_stack((x[known], middle)) if random else nothing),
-        "greedy / 2": _xy(halves if best and all(s.initial is None for s in steps.sets) else nothing),
-        "best": _xy(nothing if optimum is None else np.column_stack((x[known], optimum[known]))),
-        "greedy": _xy(np.column_stack((x[known], steps.greedy[known]))),
-        "now": _xy(np.array([[step, steps.greedy[step]]]) if known[step] else nothing),
+        "random band": coordinates(band if random else nothing),
+        "random median": coordinates(np.column_stack((x[known], middle)) if random else nothing),
+        "greedy / 2": coordinates(halves if best and all(s.initial is None for s in steps.sets) else nothing),
+        "best": coordinates(nothing if optimum is None else np.column_stack((x[known], optimum[known]))),
+        "greedy": coordinates(np.column_stack((x[known], steps.greedy[known]))),
+        "now": coordinates(np.array([[step, steps.greedy[step]]]) if known[step] else nothing),
     }
 
 
@@ -198,11 +200,6 @@ def notice(steps: CoveringSteps, step: int, *, random: bool = True, best: bool =
 def how_many(count: int) -> str:
     """So many picks, in words."""
     return f"{count} pick" + ("" if count == 1 else "s")
-
-
-def _xy(points: Floats) -> dict[str, Any]:
-    single = points.astype(np.float32)  # not rounded: a class alone may be very small
-    return {"x": single[:, 0].copy(), "y": single[:, 1].copy()}
 
 
 def _stack(parts: list[Floats]) -> Floats:

@@ -8,7 +8,7 @@ import numpy as np
 import plotly.graph_objects as go
 from numpy.typing import NDArray
 
-from labkit.plots.marks import number_positions
+from labkit.plots.marks import coordinates, number_positions
 from labkit.plots.neighbourhood import RIGHT, WRONG
 from labkit.plots.palette import FAINT, INK, class_color, plain
 from labkit.plots.reading import Floats, Ints
@@ -61,16 +61,16 @@ def sample_updates(
     """Samples in sight: positions (m, 2), class indices (m,), their rows, and which are misread (m,).
 
     highlight : a class index that stands out. errors : mark the misread with a cross.
-    """  # fmt: skip
+    """
     opacity = np.full(len(labels), 0.8) if highlight is None else np.where(labels == highlight, 0.9, _DIM)
     crossed = wrong & (opacity > _DIM) if errors else np.zeros(len(labels), bool)
     return {
-        "samples": _xy(xy)
+        "samples": coordinates(xy)
         | {
             "text": [f"class {plain(names[c])}, sample {row}" for c, row in zip(labels, rows, strict=True)],
             "marker": {"color": [class_color(int(c)) for c in labels], "opacity": opacity.astype(np.float32)},
         },
-        "misread": _xy(xy[crossed]),
+        "misread": coordinates(xy[crossed]),
     }
 
 
@@ -104,17 +104,12 @@ def explorer_notice(wrong: NDArray[np.bool_], labels: Ints, names: list[str], sh
 def neighbour_updates(anchor: Floats | None, others: Floats, right: NDArray[np.bool_]) -> dict[str, dict[str, Any]]:
     """The clicked sample (2,), its neighbours in sight (k, 2) and which of them are right; None: nothing is clicked."""
     if anchor is None:
-        return {name: _xy(np.zeros((0, 2))) for name in ("links", "right", "wrong", "anchor")}
+        return {name: coordinates(np.zeros((0, 2))) for name in ("links", "right", "wrong", "anchor")}
     gap = np.full(2, np.nan)
     spokes = [np.stack((anchor, other, gap)) for other in others]
     return {
-        "links": _xy(np.concatenate(spokes) if spokes else np.zeros((0, 2))),
-        "right": _xy(others[right]),
-        "wrong": _xy(others[~right]),
-        "anchor": _xy(anchor[None]),
+        "links": coordinates(np.concatenate(spokes) if spokes else np.zeros((0, 2))),
+        "right": coordinates(others[right]),
+        "wrong": coordinates(others[~right]),
+        "anchor": coordinates(anchor[None]),
     }
-
-
-def _xy(points: Floats) -> dict[str, Any]:
-    single = points.astype(np.float32)
-    return {"x": single[:, 0].copy(), "y": single[:, 1].copy()}

@@ -116,8 +116,7 @@ def gradient_field(
     loss : any loss with the interface of `labkit.losses`, also one of your own.
     references : (M, 2) fixed samples or proxies. reference_labels : (M,) their classes, whole numbers. A loss that owns
         proxies takes them as its `weight`, K for each of its classes; None: those that it has.
-    label : class of the moving sample.
-    extent : half the side of the square. grid : arrows a side, 3 … 200; a figure of 25 takes about a second.
+    label : class of the moving sample. extent : half the side of the square. grid : arrows a side, 3 … 200; 25 take a second.
     log : arrows as long as the logarithm of the gradient over three decades, instead of proportional to it.
     title : instead of the loss's name. width : pixels of the whole figure, 270 of them beside the plane.
 

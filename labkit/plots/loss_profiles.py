@@ -67,7 +67,7 @@ def profile_values(loss: Any, *, on: str | None = None, companion: float | None 
         beside = check_number("companion", companion, low=0.0, high=2.0)
     loss = prepared(loss)
     casts = {side: _cast(loss, side, beside) for side in SIDES}
-    zones = {side: _zones(loss, side, on, _axis(on, FINE), casts[side]) for side in SIDES}
+    zones = {side: _zones(loss, on, _axis(on, FINE), casts[side]) for side in SIDES}
     at = _with_edges(_axis(on, points), zones)
     values: dict[str, Floats] = {}
     slopes: dict[str, Floats] = {}
@@ -127,7 +127,7 @@ def _stage(at: Floats, on: str, moves: Any, held: Floats | None, width: int) -> 
     return probe, list(zip(torch.as_tensor(places), torch.as_tensor(velocities), strict=True))
 
 
-def _zones(loss: Any, side: str, on: str, fine: Floats, cast: tuple[Any, Any, Any]) -> list[tuple[float, float]]:
+def _zones(loss: Any, on: str, fine: Floats, cast: tuple[Any, Any, Any]) -> list[tuple[float, float]]:
     labels, moves, held = cast
     probe, paths = _stage(fine, on, moves, held, getattr(loss, "embedding_size", 2))
     scene = Scene(np.zeros((len(labels), 2)), labels, 0)

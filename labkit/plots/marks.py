@@ -175,6 +175,12 @@ def proxy_trace(
     )
 
 
+def coordinates(points: Floats) -> dict[str, Any]:
+    """x and y of (n, 2) points as a trace's update, in single precision and not rounded: a class alone may be very small."""
+    single = points.astype(np.float32)
+    return {"x": single[:, 0].copy(), "y": single[:, 1].copy()}
+
+
 def ball_traces(proxies_xy: Floats, radii: Floats, names: list[str], title: str) -> list[Any]:
     """Around each proxy of (C, K, 2) a circle of its class's radius; one trace per class, filled faintly."""
     turn = np.append(np.linspace(0, 2 * np.pi, 49), np.nan)  # NaN lifts the pen between two circles

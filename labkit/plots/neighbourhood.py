@@ -59,9 +59,14 @@ def framed(image: NDArray[np.uint8] | None, caption: str, right: bool | None, *,
     }[right]  # fmt: skip
     spoken = {True: "right, ", False: "wrong, ", None: ""}[right]
     words = html.escape(legible(caption)).replace("_", "_<wbr>")  # names of files and folders have no other place to break
+    around = (
+        f"margin:2px;display:inline-block;vertical-align:top;text-align:center;width:{size + 16}px;font-size:12px;"
+        "line-height:1.3;overflow-wrap:anywhere;color:#222"
+    )
+    picture = picture_tag(image, spoken + caption, size=size)
     return (
-        f'<figure style="margin:2px;display:inline-block;vertical-align:top;text-align:center;width:{size + 16}px;font-size:12px;line-height:1.3;overflow-wrap:anywhere;color:#222">'
-        f'<div style="display:inline-block;border:3px {line} {color};padding:1px">{picture_tag(image, spoken + caption, size=size)}</div>'
+        f'<figure style="{around}">'
+        f'<div style="display:inline-block;border:3px {line} {color};padding:1px">{picture}</div>'
         f'<figcaption><b style="color:{color}">{mark}</b>{words}</figcaption></figure>'
     )
 

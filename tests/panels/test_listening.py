@@ -52,7 +52,8 @@ def widgets():
     """Every anywidget of the panels."""
     modules = [importlib.import_module(f"labkit.panels.{found.name}") for found in pkgutil.iter_modules(labkit.panels.__path__)]
     kinds = {kind for module in modules for kind in vars(module).values() if isinstance(kind, type)}
-    return sorted((k for k in kinds if issubclass(k, anywidget.AnyWidget) and k.__module__.startswith("labkit.")), key=lambda k: k.__name__)
+    ours = [k for k in kinds if issubclass(k, anywidget.AnyWidget) and k.__module__.startswith("labkit.")]
+    return sorted(ours, key=lambda k: k.__name__)
 
 
 @pytest.mark.parametrize("kind", widgets(), ids=lambda kind: kind.__name__)
