@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
 
-from labkit.datasets import ImageSet, MPerClassSampler, PhotoSet, PhotoSplits, Splits, frozen_features
+from labkit.datasets import ImageSet, PhotoSet, PhotoSplits, Splits, frozen_features
 from labkit.errors import LabError
 from labkit.models import Backbone, PhotoNet, build_photo_net, initialise, weights_digest
 from labkit.training.embedder import eval_mode
-from labkit.training.pictures import PURPOSES, Pictures
+from labkit.training.pictures import Dealer
 from labkit.training.world import World
 
 if TYPE_CHECKING:
@@ -60,25 +59,20 @@ class FrozenNet(nn.Module):
         return net
 
 
-class FeaturePictures(Pictures):
-    """`Pictures` that deal features: nothing to standardise, nothing to augment."""
+class FeaturePictures(Dealer):
+    """A `Dealer` of features, kept on the device: nothing to standardise, nothing to augment."""
 
     def __init__(self, splits: Splits, experiment: Experiment, world: World) -> None:
-        settings, seed = experiment.data, experiment.seed
-        if settings.classes_per_batch > splits.train_classes:
-            raise LabError("data.classes_per_batch", f"at most the {splits.train_classes} classes", settings.classes_per_batch)
-        self.settings, self.device, self.world = settings, world.device, world
-        self.generators = {name: torch.Generator().manual_seed(seed * len(PURPOSES) + i) for i, name in enumerate(PURPOSES)}
-        self.labels = splits.train.labels
-        self.sampler = MPerClassSampler(
-            self.labels, settings.classes_per_batch, settings.samples_per_class, self.generators["batches"]
-        )
-        self.standardize: Callable[[Tensor], Tensor] = torch.Tensor.float
-        self._images = splits.train.images.to(self.device)
+        super().__init__(splits, experiment.data, experiment.seed, world, torch.Tensor.float)
+        self._features = splits.train.images.to(self.device)
 
     def views(self, *parts: Tensor) -> Tensor:
-        """The features at the indices of all parts, (n + …, F, 1, 1) on the device; shared as in `Pictures`."""
-        return self._images[self.world.share(torch.cat(parts), *map(len, parts)).to(self.device)]
+        """The features at the indices of all parts, (n + …, F, 1, 1) on the device; shared as `Dealer` says."""
+        return self._features[self.world.share(torch.cat(parts), *map(len, parts)).to(self.device)]
+
+    def originals(self, indices: Tensor) -> Tensor:
+        """The features at `indices`, (n, F, 1, 1) on the device."""
+        return self._features[indices.to(self.device)]
 
 
 def build_frozen(experiment: Experiment, generator: torch.Generator) -> FrozenNet:

@@ -8,7 +8,7 @@ from labkit.threads import give_way
 from labkit.training.experiment import Experiment
 from labkit.training.frozen import FeaturePictures, FeatureSet, frozen_splits
 from labkit.training.photo_pictures import PhotoPictures
-from labkit.training.pictures import Pictures
+from labkit.training.pictures import Dealer, Pictures
 from labkit.training.registry import load_splits
 from labkit.training.world import World
 
@@ -24,7 +24,7 @@ def open_splits(experiment: Experiment, splits: Splits | None, world: World) -> 
         return frozen_splits(experiment, found, world.device) if experiment.network.train == "head" else found
 
 
-def open_pictures(experiment: Experiment, splits: Splits, world: World) -> Pictures:
+def open_pictures(experiment: Experiment, splits: Splits, world: World) -> Dealer:
     """The dealer of training pictures, from memory or from disk.
 
     Raises

@@ -9,14 +9,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from labkit.datasets import MPerClassSampler, PhotoSet, Splits, draw_pool
+from labkit.datasets import PhotoSet, Splits
 from labkit.datasets.photos import PendingBatch
-from labkit.errors import LabError
-from labkit.training.pictures import Pictures
+from labkit.training.pictures import Dealer
 from labkit.training.sections import Data
 from labkit.training.world import World
 
-PURPOSES = ("weights", "batches", "views", "pool", "other views")
 AHEAD = 3  # batches that are read while the network is busy
 
 
@@ -29,8 +27,8 @@ class _Drawn:
     pending: PendingBatch
 
 
-class PhotoPictures(Pictures):
-    """`Pictures` for a `PhotoSet`: batches are drawn and read some steps ahead of the network.
+class PhotoPictures(Dealer):
+    """A `Dealer` of a `PhotoSet`: batches are drawn and read some steps ahead of the network.
 
     What a batch shows depends on the seed and on how many came before it. How far ahead it was read, by how many
     threads, and what else was looked at meanwhile (a pool) change nothing: chance has a generator for each purpose, and a
@@ -38,27 +36,21 @@ class PhotoPictures(Pictures):
 
     Parameters
     ----------
-    photos : the training pictures. Others as in `Pictures`.
+    photos : the training pictures, those of `splits`. Others as in `Dealer`.
     """
 
+    purposes = (*Dealer.purposes, "other views")
+
     def __init__(self, photos: PhotoSet, splits: Splits, settings: Data, seed: int, world: World) -> None:
-        classes = splits.train_classes
-        if settings.classes_per_batch > classes:
-            raise LabError("data.classes_per_batch", f"at most the {classes} classes", settings.classes_per_batch)
-        self.settings, self.device, self.world, self.photos = settings, world.device, world, photos
-        self.generators = {name: torch.Generator().manual_seed(seed * len(PURPOSES) + i) for i, name in enumerate(PURPOSES)}
-        self.labels = photos.labels
-        self.sampler = MPerClassSampler(
-            self.labels, settings.classes_per_batch, settings.samples_per_class, self.generators["batches"]
-        )
-        self.standardize = _in_unit_range
+        super().__init__(splits, settings, seed, world, _in_unit_range)
+        self.photos = photos
         self._ahead: deque[_Drawn] = deque()
         self._now: _Drawn | None = None
 
     def batch(self) -> tuple[Tensor, Tensor]:
         """Indices (n,) of the next batch, and its labels (n,) on the device; its views are being read."""
         while len(self._ahead) <= AHEAD:
-            before = self._live_state()
+            before = super().state_dict()
             indices = next(self.sampler)
             draws = self.photos.view_settings.draw(len(indices), self.generators["views"])
             self._ahead.append(_Drawn(before, indices, self._read(indices, draws)))
@@ -66,7 +58,7 @@ class PhotoPictures(Pictures):
         return self._now.indices, self.labels[self._now.indices].to(self.device)
 
     def views(self, *parts: Tensor) -> Tensor:
-        """Random views at the indices of all parts, (n + …, 3, size, size) floats on the device, as in `Pictures`. Those of
+        """Random views at the indices of all parts, (n + …, 3, size, size) floats on the device, as in `Dealer`. Those of
         the batch, where it is the first part, are the ones that were read ahead."""
         found = []
         for place, indices in enumerate(parts):
@@ -85,19 +77,9 @@ class PhotoPictures(Pictures):
         """The central views at `indices` as bytes (n, 3, size, size) on the device."""
         return self.photos.central(indices).to(self.device)
 
-    def pool(self, per_class: int) -> Tensor:
-        """Indices (C, b) of samples drawn from each class."""
-        return draw_pool(self.labels, per_class, self.generators["pool"])
-
-    def _live_state(self) -> dict[str, Any]:
-        return {
-            "sampler": self.sampler.state_dict(),
-            "generators": {name: generator.get_state() for name, generator in self.generators.items()},
-        }
-
     def state_dict(self) -> dict[str, Any]:
         """What the next batches, views and pools depend on; batches that were only read ahead are drawn again."""
-        state = self._live_state()
+        state = super().state_dict()
         if self._ahead:
             before = self._ahead[0].before
             state["sampler"] = before["sampler"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any
 
@@ -14,46 +15,49 @@ from labkit.errors import LabError
 from labkit.training.sections import Data
 from labkit.training.world import World
 
-PURPOSES = ("weights", "batches", "views", "pool")
 
-
-class Pictures:
-    """Deals the training pictures of a run.
+class Dealer(ABC):
+    """Deals the training pictures of a run, wherever they lie.
 
     Parameters
     ----------
     splits : the data set. settings : the experiment's data section. seed : the experiment's.
-    world : the processes that train together; the pictures are kept on its device.
+    world : the processes that train together; pictures are dealt on its device.
+    standardize : bytes (n, c, h, w) -> floats, as the network takes them.
+
+    Raises
+    ------
+    LabError : more classes in a batch than there are.
     """
 
-    def __init__(self, splits: Splits, settings: Data, seed: int, world: World) -> None:
-        classes = splits.train_classes
+    purposes: tuple[str, ...] = ("weights", "batches", "views", "pool")  # of chance, each with a generator of its own
+
+    def __init__(
+        self, splits: Splits, settings: Data, seed: int, world: World, standardize: Callable[[Tensor], Tensor]
+    ) -> None:
+        classes, purposes = splits.train_classes, self.purposes
         if settings.classes_per_batch > classes:
             raise LabError("data.classes_per_batch", f"at most the {classes} classes", settings.classes_per_batch)
-        self.settings, self.device, self.world = settings, world.device, world
-        self.generators = {name: torch.Generator().manual_seed(seed * len(PURPOSES) + i) for i, name in enumerate(PURPOSES)}
+        self.settings, self.device, self.world, self.standardize = settings, world.device, world, standardize
+        self.generators = {name: torch.Generator().manual_seed(seed * len(purposes) + i) for i, name in enumerate(purposes)}
         self.labels = splits.train.labels
         self.sampler = MPerClassSampler(
             self.labels, settings.classes_per_batch, settings.samples_per_class, self.generators["batches"]
         )
-        self.standardize: Callable[[Tensor], Tensor] = Standardize(splits.train.images)
-        self._images = splits.train.images.to(self.device)
 
     def batch(self) -> tuple[Tensor, Tensor]:
         """Indices (n,) of the next batch, and its labels (n,) on the device."""
         indices = next(self.sampler)
         return indices, self.labels[indices].to(self.device)
 
+    @abstractmethod
     def views(self, *parts: Tensor) -> Tensor:
         """The pictures at the indices of all parts (n,), (m,), …, standardised and augmented, (n + m + …, c, h, w) floats on
         the device; with several processes those of this one's share of each part. The first part may be the batch."""
-        pictures = self.standardize(self._images[torch.cat(parts).to(self.device)])
-        viewed = augment(pictures, self.settings.augmentation, self.generators["views"])
-        return self.world.share(viewed, *map(len, parts))
 
+    @abstractmethod
     def originals(self, indices: Tensor) -> Tensor:
-        """The pictures at `indices` as bytes (n, c, h, w)."""
-        return self._images[indices.to(self.device)]
+        """The pictures at `indices` as bytes (n, c, h, w) on the device."""
 
     def pool(self, per_class: int) -> Tensor:
         """Indices (C, b) of samples drawn from each class."""
@@ -71,3 +75,21 @@ class Pictures:
         self.sampler.load_state_dict(state["sampler"])
         for name, generator in self.generators.items():
             generator.set_state(state["generators"][name])
+
+
+class Pictures(Dealer):
+    """A `Dealer` of pictures that are kept on the device; all parameters but `standardize`, which is theirs."""
+
+    def __init__(self, splits: Splits, settings: Data, seed: int, world: World) -> None:
+        super().__init__(splits, settings, seed, world, Standardize(splits.train.images))
+        self._images = splits.train.images.to(self.device)
+
+    def views(self, *parts: Tensor) -> Tensor:
+        """As `Dealer` says, moved about as the settings say."""
+        pictures = self.standardize(self._images[torch.cat(parts).to(self.device)])
+        viewed = augment(pictures, self.settings.augmentation, self.generators["views"])
+        return self.world.share(viewed, *map(len, parts))
+
+    def originals(self, indices: Tensor) -> Tensor:
+        """The pictures at `indices` as bytes (n, c, h, w) on the device."""
+        return self._images[indices.to(self.device)]

@@ -10,7 +10,7 @@ from labkit.errors import LabError
 from labkit.losses import CrossBatchMemory
 from labkit.training.embedder import CHUNK, Embedder
 from labkit.training.experiment import Experiment
-from labkit.training.pictures import Pictures
+from labkit.training.pictures import Dealer
 from labkit.validation import check_loss_value, check_takes
 
 
@@ -33,7 +33,7 @@ class References:
         experiment: Experiment,
         loss: nn.Module,
         projections: AlternatingProjections | None,
-        pictures: Pictures,
+        pictures: Dealer,
         embedder: Embedder,
     ) -> None:
         if projections is None:
