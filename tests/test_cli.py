@@ -19,6 +19,7 @@ from labkit.errors import LabError
 from labkit.metrics import covering_curve, nmi, retrieval_metrics
 from labkit.poc import summary
 from labkit.training import Experiment, Recording
+from tests.command import program
 
 SMALL = ("--set", "data.source=digits-8x8", "--set", "data.samples_per_class=2", "--set", "sample_size=40")
 
@@ -28,15 +29,7 @@ def run(monkeypatch, capsys, tmp_path):
     """Run the program in an empty folder; gives (exit code, stdout, stderr)."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("LABKIT_DATA", raising=False)
-
-    def call(*arguments):
-        monkeypatch.setattr(sys, "argv", ["labkit", *map(str, arguments)])
-        with pytest.raises(SystemExit) as ended:
-            cli.main()
-        printed = capsys.readouterr()
-        return ended.value.code or 0, printed.out, printed.err
-
-    return call
+    return program(monkeypatch, capsys)
 
 
 def refused(result):

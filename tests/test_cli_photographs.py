@@ -1,43 +1,27 @@
 """The command line on photographs: one fold, all folds with the published row beside them, names of presets."""
 
-import sys
-
 import pytest
 
-from labkit import cli
 from labkit.training import Recording
+from tests.command import program
 from tests.datasets.pictures import make_cub
+from tests.photographs import TINY
 
-TINY = [
-    f"--set={name}={value}"
-    for name, value in {
-        "steps": 2, "evaluate_every": 2, "sample_size": 20, "photos.size": 16, "photos.side": 18, "network.name": "small",
-        "network.weights": "none", "network.embedding_size": 4, "data.classes_per_batch": 2, "data.samples_per_class": 2,
-    }.items()
-]  # fmt: skip
+SET = [f"--set={name}={value}" for name, value in TINY.items()]
 
 
 @pytest.fixture
-def run(monkeypatch, capsys, tmp_path):
+def run(monkeypatch, capsys, tmp_path, own_cache):
     """Run the program in a folder where there are a few birds; gives (exit code, stdout, stderr)."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("LABKIT_DATA", str(tmp_path / "data"))
-    monkeypatch.setenv("LABKIT_CACHE", str(tmp_path / "cache"))
     make_cub(tmp_path / "data", ids=(1, 20, 26, 50, 51, 60, 80, 90, 101, 150), each=4)
-
-    def call(*arguments):
-        monkeypatch.setattr(sys, "argv", ["labkit", *map(str, arguments)])
-        with pytest.raises(SystemExit) as ended:
-            cli.main()
-        printed = capsys.readouterr()
-        return ended.value.code or 0, printed.out, printed.err
-
-    return call
+    return program(monkeypatch, capsys)
 
 
 @pytest.mark.filterwarnings("ignore::labkit.datasets.DataWarning")
 def test_all_folds_and_the_published_row(run, tmp_path):
-    code, out, _ = run("train", "cub-c2", "--fold", "all", *TINY)
+    code, out, _ = run("train", "cub-c2", "--fold", "all", *SET)
     folder = tmp_path / "runs" / "cub-c2-foldall-seed0"
     assert code == 0 and sorted(p.name for p in folder.iterdir()) == [f"fold-{i}" for i in range(4)]
     validated = [set(Recording.load(folder / f"fold-{i}").class_names[6:8]) for i in range(4)]
@@ -46,13 +30,13 @@ def test_all_folds_and_the_published_row(run, tmp_path):
     assert rows["published, concatenated"][:2] == ["67.49", "26.47"] and rows["published, separated"][:2] == ["59.73", "21.01"]
     mean = sum(float(rows[f"fold {i}"][1]) for i in range(4)) / 4
     assert float(rows["separated (mean of folds)"][1]) == pytest.approx(mean, abs=0.02)
-    again = run("train", "cub-c2", "--fold", "all", "--resume", *TINY)
+    again = run("train", "cub-c2", "--fold", "all", "--resume", *SET)
     assert again[0] == 0 and again[1].splitlines()[-9:] == out.splitlines()[-9:], "folds that are done are only judged again"
 
 
 @pytest.mark.filterwarnings("ignore::labkit.datasets.DataWarning")
 def test_one_fold_by_number(run, tmp_path):
-    code, out, _ = run("train", "cub-c2", "--fold", "2", *TINY)
+    code, out, _ = run("train", "cub-c2", "--fold", "2", *SET)
     assert code == 0 and "\nPublished, C2: " in out and "MLRC protocol" in out
     recording = Recording.load(tmp_path / "runs" / "cub-c2-fold2-seed0")
     assert recording.experiment["photos"]["fold"] == 2 and recording.class_names[6:8] == ["Bird 51", "Bird 60"]

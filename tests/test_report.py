@@ -21,6 +21,7 @@ from labkit.report_queries import worst_queries
 from labkit.training import Experiment, Trainer
 from labkit.training.recording import Recording
 from tests.datasets.pictures import make_cub
+from tests.photographs import TINY
 from tests.plots.recordings import make_recording
 
 
@@ -309,16 +310,12 @@ def test_without_pictures_classes_are_named_and_one_line_says_what_to_set(
     assert page.count("Set LABKIT_DATA to the folder that holds them") == 1 and "<img" not in page
 
 
+@pytest.mark.usefixtures("own_cache")
 @pytest.mark.filterwarnings("ignore::labkit.datasets.DataWarning")
 def test_photographs_come_from_the_data_root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LABKIT_DATA", str(tmp_path / "data"))
-    monkeypatch.setenv("LABKIT_CACHE", str(tmp_path / "cache"))
     make_cub(tmp_path / "data", ids=(1, 20, 26, 50, 51, 60, 80, 90, 101, 150), each=4)
-    changes = {
-        "steps": 2, "evaluate_every": 2, "sample_size": 20, "photos.size": 16, "photos.side": 18, "network.name": "small",
-        "network.weights": "none", "network.embedding_size": 4, "data.classes_per_batch": 2, "data.samples_per_class": 2,
-    }  # fmt: skip
-    recording = Trainer(Experiment.preset("cub-c2", **changes)).run(progress=False)
+    recording = Trainer(Experiment.preset("cub-c2", **TINY)).run(progress=False)
     assert recording.thumbnails is None
     found, among = worst_queries(recording)
     assert among == 8 and {recording.class_names[recording.labels[asked.row]] for asked in found} == {"Bird 101", "Bird 150"}

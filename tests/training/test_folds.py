@@ -11,6 +11,7 @@ from labkit.training import Experiment, Recording
 from labkit.training.folds import check_folds, fold_figures, folds_table, train_folds
 from labkit.training.published import published
 from tests.datasets.pictures import make_cub
+from tests.photographs import TINY
 
 LABELS = torch.arange(6).repeat_interleave(5)
 
@@ -58,15 +59,10 @@ class Counting(ContrastiveLoss):
 
 
 @pytest.mark.filterwarnings("ignore::labkit.datasets.DataWarning")
-def test_folds_are_judged_where_their_runs_were_and_may_have_a_loss_of_ones_own(tmp_path, monkeypatch):
+def test_folds_are_judged_where_their_runs_were_and_may_have_a_loss_of_ones_own(tmp_path, monkeypatch, own_cache):
     monkeypatch.setenv("LABKIT_DATA", str(tmp_path / "data"))
-    monkeypatch.setenv("LABKIT_CACHE", str(tmp_path / "cache"))
     make_cub(tmp_path / "data", ids=(1, 20, 26, 50, 51, 60, 80, 90, 101, 130, 150, 170), each=5)
-    experiment = Experiment.preset("cub-c2", **{
-        "steps": 2, "evaluate_every": 2, "sample_size": 20, "photos.size": 16, "photos.side": 18,
-        "network.name": "small", "network.weights": "none", "network.embedding_size": 4,
-        "data.classes_per_batch": 2, "data.samples_per_class": 2,
-    })  # fmt: skip
+    experiment = Experiment.preset("cub-c2", **TINY)
     mine = Counting(pos_margin=0.0, neg_margin=0.3841)
     made = {None: tmp_path / "own", mine: tmp_path / "given"}
     quiet = {"progress": False, "say": lambda _: None}
