@@ -13,9 +13,9 @@ import numpy as np
 import torch
 
 from labkit.files import write_atomically
-from labkit.losses.contrastive import MARGINS
 from labkit.metrics import covering_curve
 from labkit.plots import covering_curves, distance_histograms, metric_strips, problem_gallery, proxy_spread_over_time
+from labkit.plots.bounds import margins_at
 from labkit.plots.film import Film
 from labkit.plots.findings import Moments, common_origin, headline_of
 from labkit.plots.palette import class_color, legible, run_line
@@ -207,9 +207,9 @@ def _curve(recording: RecordingLike, at: int) -> Any:
 
 
 def _margins(recording: RecordingLike) -> tuple[float | None, float | None]:
-    """m⁺ and m⁻ of the contrastive loss C2, whose distances these are; no margins for other losses."""
+    """m⁺ and m⁻ of the contrastive loss C2, whose distances these are, at the last snapshot; no margins for other losses."""
     loss = recording.experiment.get("loss")
     if not isinstance(loss, Mapping) or str(loss.get("name")).lower() != "c2":
         return None, None
-    options = loss.get("options") or {}
-    return float(options.get("pos_margin", MARGINS[0])), float(options.get("neg_margin", MARGINS[1]))
+    low, high = margins_at(recording, recording.steps[-1:])
+    return float(low[0]), float(high[0])

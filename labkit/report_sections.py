@@ -172,12 +172,9 @@ def notice(runs: Runs) -> str:
         lines: list[tuple[str, str]] = []
         if recording.proxies is not None:
             method = str(recording.experiment.get("method", "ccp"))
-            if (
-                method != "samples"
-            ):  # anchor samples are put where they are anew at every step: nothing draws them together
-                lines.append(
-                    (findings.collapse(recording), "Proxies on one point say no more than a single proxy would.")
-                )
+            if method != "samples":  # whose anchors are embedded anew at every step: nothing draws them together
+                why = "Proxies on one point say no more than a single proxy would."
+                lines.append((findings.collapse(recording), why))
             if recording.experiment.get("method") == "ccp":
                 lines.append((findings.spread_again(recording), "Spread proxies speak for more of their class."))
             why = "The smaller, the better the proxies stand for all samples of their class."

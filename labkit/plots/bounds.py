@@ -136,9 +136,11 @@ def chance_constraint(
     return fig
 
 
-def _alphas(recording: RecordingLike, steps: Ints) -> Floats:
-    """Half the distance between the Euclidean margins of the recording's loss at each of these evaluations, by the
-    defaults of C2 where it has none. A margin moved by hand counts from the evaluation after that step on."""
+def margins_at(recording: RecordingLike, steps: Ints) -> tuple[Floats, Floats]:
+    """The Euclidean margins m⁺ and m⁻ of the recording's loss at each of these snapshots, C2's defaults where it has none.
+
+    A margin that was moved by hand counts from the snapshot after that step on.
+    """
     options = recording.experiment.get("loss", {}).get("options", {})
     margins = []
     for name, default in zip(("pos_margin", "neg_margin"), MARGINS, strict=True):
@@ -147,7 +149,12 @@ def _alphas(recording: RecordingLike, steps: Ints) -> Floats:
             if event.get("setting") == f"loss.options.{name}":
                 values[steps > event["step"]] = float(event["value"])
         margins.append(values)
-    result: Floats = (margins[1] - margins[0]) / 2
+    return margins[0], margins[1]
+
+
+def _alphas(recording: RecordingLike, steps: Ints) -> Floats:
+    low, high = margins_at(recording, steps)
+    result: Floats = (high - low) / 2
     return result
 
 

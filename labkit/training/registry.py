@@ -16,7 +16,6 @@ from labkit.datasets import Splits, load_digits
 from labkit.errors import LabError
 from labkit.geometry import check_normalize
 from labkit.losses import (
-    BaseLoss,
     BaseProxyLoss,
     ContrastiveLoss,
     CosineContrastiveLoss,
@@ -41,7 +40,7 @@ from labkit.validation import check_choice, describe
 if TYPE_CHECKING:
     from labkit.training.experiment import Experiment
 
-LOSSES: dict[str, type[BaseLoss]] = {
+LOSSES: dict[str, type[PairLoss | BaseProxyLoss]] = {
     "c1": CosineContrastiveLoss,
     "c2": ContrastiveLoss,
     "triplet": TripletLoss,
@@ -86,8 +85,7 @@ def check_loss_options(name: str, options: Mapping[str, Any]) -> None:
         warnings.simplefilter("ignore")  # said once, when the loss of the run is built
         loss = _one_loss(name, options, _MANY, 1, 1, None)
     check_normalize(loss.normalize)
-    if isinstance(loss, (PairLoss, BaseProxyLoss)):
-        loss.check_parameters()
+    loss.check_parameters()
     if isinstance(loss, PairLoss):
         check_choice("loss.options.anchor", loss.anchor, ("proxy", "sample"))
 
@@ -128,13 +126,13 @@ def build_loss(
     loss = losses[0] if levels == 1 else MultiLevelLoss(losses)
     if experiment.memory.size:
         return CrossBatchMemory(loss, levels * size, experiment.memory.size, experiment.memory.warmup_steps)
-    return loss  # type: ignore[return-value]
+    return loss
 
 
 def _one_loss(
     name: str, options: Mapping[str, Any], classes: int, size: int, proxies: int, generator: torch.Generator | None
-) -> BaseLoss:
-    kind: Callable[..., BaseLoss] = LOSSES[name]
+) -> PairLoss | BaseProxyLoss:
+    kind: Callable[..., PairLoss | BaseProxyLoss] = LOSSES[name]
     if not owns_its_proxies(name):
         return kind(**options)
     if options.get("weight_reg_weight", 0) and proxies > 1:

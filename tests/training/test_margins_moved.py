@@ -54,6 +54,7 @@ def test_what_is_drawn_and_told_of_such_a_run(digits):
     told = re.sub(r"<script>.*?</script>", "", report_html(recording), flags=re.DOTALL)  # plotly.js has its own NaN
     assert "NaN" not in told and "nan</" not in told
     assert "nan" not in comparison_table({"run": recording})
+    assert re.findall(r'"m\\u207b = (.*?)"', told) == ["0"], "the margin of the last snapshot"
     assert results_table([recording], ["map_at_r", "violation"])["violation"].tolist() == [""]
 
 
