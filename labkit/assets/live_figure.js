@@ -21,7 +21,8 @@ function sceneOf(head, classes, samples, rest) {
   const next = (count) => all.subarray(at, (at += count));
   return {
     ...head, samples: head.half ? half(samples) : floats(samples), proxiesEach: head.proxies, chosenEach: head.chosen,
-    proxies: next(2 * classes * head.proxies), chosen: next(2 * classes * head.chosen), numbers: next(2 * classes), radii: next(head.radii),
+    proxies: next(2 * classes * head.proxies), chosen: next(2 * classes * head.chosen),
+    numbers: next(2 * classes), radii: next(head.radii),
   };
 }
 

@@ -12,9 +12,12 @@ function drawLegend(view) {
     return said;
   };
   legend.replaceChildren();
-  names.forEach((name, c) => entry(c, name, `<path d="M0 0V5.5M0 0L-4.8-2.8M0 0L4.8-2.8" stroke="${colors[c]}" stroke-width="1.8" fill="none"/>`));
-  entry("proxies", "proxies", `<rect x="-4.5" y="-4.5" width="9" height="9" fill="${colors[0]}" stroke="#222222" stroke-width="1.5"/>`);
-  view.ringsName = entry("chosen", "start of this problem", `<circle r="4.6" fill="white" stroke="${colors[0]}" stroke-width="2.3"/>`);
+  const arms = (color) => `<path d="M0 0V5.5M0 0L-4.8-2.8M0 0L4.8-2.8" stroke="${color}" stroke-width="1.8" fill="none"/>`;
+  const square = `<rect x="-4.5" y="-4.5" width="9" height="9" fill="${colors[0]}" stroke="#222222" stroke-width="1.5"/>`;
+  const ring = `<circle r="4.6" fill="white" stroke="${colors[0]}" stroke-width="2.3"/>`;
+  names.forEach((name, c) => entry(c, name, arms(colors[c])));
+  entry("proxies", "proxies", square);
+  view.ringsName = entry("chosen", "start of this problem", ring);
   make("span", "gap", legend);
   const act = (text, title, does) => {
     const button = make("button", "act", legend, { type: "button", textContent: text, title });
@@ -46,7 +49,8 @@ function shown(run) {
 }
 
 function savePicture(view) {
-  const [map, curves] = [view.map.canvas, view.curves.canvas], ratio = map.width / map.clientWidth || 1, head = Math.round(34 * ratio);
+  const [map, curves] = [view.map.canvas, view.curves.canvas];
+  const ratio = map.width / map.clientWidth || 1, head = Math.round(34 * ratio);
   const beside = curves.offsetTop === map.offsetTop && curves.parentNode.offsetTop === map.parentNode.offsetTop;
   const sheet = document.createElement("canvas");
   sheet.width = beside ? map.width + curves.width : map.width;
@@ -59,7 +63,8 @@ function savePicture(view) {
   pen.fillText(view.title.textContent, 10 * ratio, 23 * ratio);
   const beyond = pen.measureText(view.title.textContent).width + 22 * ratio, scene = view.drawn.scene;
   pen.font = `${12 * ratio}px ${view.model.get("theme").font}`;
-  if (scene?.proxiesEach) pen.fillText(`squares: proxies${scene.chosenEach ? `; rings: ${scene.chosenBy}` : ""}`, beyond, 23 * ratio);
+  const rings = scene?.chosenEach ? `; rings: ${scene.chosenBy}` : "";
+  if (scene?.proxiesEach) pen.fillText(`squares: proxies${rings}`, beyond, 23 * ratio);
   pen.drawImage(map, 0, head);
   pen.drawImage(curves, beside ? map.width : 0, beside ? head : head + map.height);
   const link = document.createElement("a");

@@ -1,6 +1,7 @@
 // One view of a run: its two drawings, the text over them, and what answers the pointer.
 
-const make = (tag, kind, parent, more = {}) => parent.appendChild(Object.assign(document.createElement(tag), { className: kind }, more));
+const make = (tag, kind, parent, more = {}) =>
+  parent.appendChild(Object.assign(document.createElement(tag), { className: kind }, more));
 
 class View {
   constructor(run, model, el) {
@@ -38,7 +39,8 @@ class View {
     const width = Math.floor(this.root.clientWidth), wide = width >= 760;
     if (!width || width === this.width) return;
     this.width = width;
-    const left = wide ? Math.round(width * 0.54) : width, height = wide ? Math.min(560, Math.round(left * 0.96)) : Math.min(560, width);
+    const left = wide ? Math.round(width * 0.54) : width;
+    const height = Math.min(560, wide ? Math.round(left * 0.96) : width);
     this.map.size(left, height);
     this.curves.size(wide ? width - left : width, wide ? height : 480);
     this.hush();
@@ -73,7 +75,7 @@ class View {
     if (this.note.textContent !== scene.note) this.note.textContent = scene.note;
     if (this.ringsName && this.ringsName.textContent !== scene.chosenBy) this.ringsName.textContent = scene.chosenBy;
     const parts = [`${run.cast.labels.length} samples of ${run.cast.names.length} classes`];
-    if (scene.proxiesEach) parts.push(`${scene.proxiesEach} proxies a class`);
+    if (scene.proxiesEach) parts.push(`${scene.proxiesEach} ${scene.proxiesEach === 1 ? "proxy" : "proxies"} a class`);
     if (scene.chosenEach) parts.push(`${scene.chosenEach} places a class, ${scene.chosenBy}`);
     this.map.canvas.setAttribute("aria-label", `Embedding map. ${title}. ${parts.join("; ")}. ${scene.note}`.trim());
   }
@@ -97,7 +99,8 @@ class View {
   }
 
   zoomed() {
-    if (this.wholeButton) this.wholeButton.style.visibility = this.map.drawing.zoom || this.curves.drawing.zoom ? "visible" : "hidden";
+    const zoomed = this.map.drawing.zoom || this.curves.drawing.zoom;
+    if (this.wholeButton) this.wholeButton.style.visibility = zoomed ? "visible" : "hidden";
     this.hush();
     this.wants({ map: true, curves: true });
   }
@@ -109,12 +112,14 @@ class View {
     if (row !== undefined && sheet && run.sheet) {
       const zoom = Math.max(1, Math.round(84 / sheet.width)), picture = make("canvas", "", tip);
       Object.assign(picture, { width: sheet.width * zoom, height: sheet.height * zoom });
-      const pen = picture.getContext("2d"), from = [(row % sheet.columns) * sheet.width, Math.floor(row / sheet.columns) * sheet.height];
+      const pen = picture.getContext("2d");
+      const from = [(row % sheet.columns) * sheet.width, Math.floor(row / sheet.columns) * sheet.height];
       pen.imageSmoothingEnabled = false;
       pen.drawImage(run.sheet, ...from, sheet.width, sheet.height, 0, 0, picture.width, picture.height);
     }
     tip.style.display = "block";
-    const left = canvas.parentNode.offsetLeft + x, top = canvas.parentNode.offsetTop + y, right = left + 16 + tip.offsetWidth > this.width;
+    const left = canvas.parentNode.offsetLeft + x, top = canvas.parentNode.offsetTop + y;
+    const right = left + 16 + tip.offsetWidth > this.width;
     tip.style.left = `${Math.max(2, right ? left - 16 - tip.offsetWidth : left + 16)}px`;
     tip.style.top = `${Math.max(2, Math.min(top + 12, this.root.clientHeight - tip.offsetHeight - 4))}px`;
   }
@@ -140,8 +145,13 @@ class Pane {
     this.canvas = make("canvas", "", box);
     this.canvas.setAttribute("role", "img");
     for (const kind of ["halo", "hair", "rubber"]) this[kind] = make("div", kind, box);
-    const place = (event) => { const { left, top } = this.canvas.getBoundingClientRect(); return [event.clientX - left, event.clientY - top]; };
-    this.canvas.addEventListener("pointermove", (event) => { this.drag ? this.stretch(place(event)) : this.point(...place(event)); });
+    const place = (event) => {
+      const { left, top } = this.canvas.getBoundingClientRect();
+      return [event.clientX - left, event.clientY - top];
+    };
+    this.canvas.addEventListener("pointermove", (event) => {
+      this.drag ? this.stretch(place(event)) : this.point(...place(event));
+    });
     this.canvas.addEventListener("pointerleave", () => view.hush());
     this.canvas.addEventListener("pointerdown", (event) => {
       if (event.pointerType !== "mouse" || event.button) return this.point(...place(event));
@@ -165,7 +175,10 @@ class Pane {
     const { view } = this, { run } = view, scene = run.scene();
     view.hush();
     if (!scene || !run.cast || !run.course || !view.width) return;
-    const found = this.isMap ? this.drawing.box && this.drawing.under(x, y, run.cast, scene, run.hidden) : this.drawing.frame && this.drawing.under(x, y, run.course);
+    const { drawing } = this;
+    const found = this.isMap
+      ? drawing.box && drawing.under(x, y, run.cast, scene, run.hidden)
+      : drawing.frame && drawing.under(x, y, run.course);
     view.pointed = () => this.point(x, y); // anew with every frame: what lies there moves
     if (!found) return;
     const mark = found.hair ? this.hair : this.halo;
@@ -180,7 +193,8 @@ class Pane {
     const [[x0, y0], [x1, y1]] = [this.drag.from, to], frame = this.drawing.frame;
     const [top, bottom] = this.isMap ? [Math.min(y0, y1), Math.max(y0, y1)] : [ROOM.strip, frame?.bottom ?? 0];
     Object.assign(this.rubber.style, {
-      display: "block", left: `${Math.min(x0, x1)}px`, top: `${top}px`, width: `${Math.abs(x1 - x0)}px`, height: `${bottom - top}px`,
+      display: "block", left: `${Math.min(x0, x1)}px`, top: `${top}px`,
+      width: `${Math.abs(x1 - x0)}px`, height: `${bottom - top}px`,
     });
   }
 

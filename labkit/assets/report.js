@@ -7,7 +7,11 @@
   const card = document.getElementById("card");
 
   // --- pictures of samples -----------------------------------------------------------------------------------------
-  const sheets = (read("sheets") || []).map((sheet) => { const image = new Image(); image.src = sheet.png; return { ...sheet, image }; });
+  const sheets = (read("sheets") || []).map((sheet) => {
+    const image = new Image();
+    image.src = sheet.png;
+    return { ...sheet, image };
+  });
   function showCard(event, sheetIndex, row, text) {
     const sheet = sheets[sheetIndex];
     card.replaceChildren();
@@ -38,7 +42,9 @@
     if (node.dataset.sheet === undefined) return;
     node.on("plotly_hover", (hover) => {
       const point = hover.points[0];
-      if (point.customdata !== undefined) showCard(hover.event, +node.dataset.sheet, point.customdata, `class ${point.data.name}, sample ${point.customdata}`);
+      if (point.customdata === undefined) return;
+      const words = `class ${point.data.name}, sample ${point.customdata}`;
+      showCard(hover.event, +node.dataset.sheet, point.customdata, words);
     });
     node.on("plotly_unhover", hideCard);
   }
@@ -46,7 +52,9 @@
     if (entry.isIntersecting) { watcher.unobserve(entry.target); draw(entry.target); }
   }), { rootMargin: "600px" });
   document.querySelectorAll(".plot[data-figure]").forEach((node) => watcher.observe(node));
-  addEventListener("beforeprint", () => document.querySelectorAll(".plot[data-figure]:not(.js-plotly-plot)").forEach((node) => { watcher.unobserve(node); draw(node); }));
+  const drawNow = (node) => { watcher.unobserve(node); draw(node); };
+  const undrawn = ".plot[data-figure]:not(.js-plotly-plot)";
+  addEventListener("beforeprint", () => document.querySelectorAll(undrawn).forEach(drawNow));
 
   // --- the film ----------------------------------------------------------------------------------------------------
   const film = read("film");
@@ -96,12 +104,16 @@
   async function moveRun(run, step) {
     const at = lastBefore(run, step);
     const closing = run.ends.includes(at);
-    run.now.textContent = run.captions[at] + (closing ? " – this problem ends" + (run.rings && points(run, "rings", at).x[0] !== null ? "; rings: the next proxies" : "") : "");
+    const ringed = closing && run.rings && points(run, "rings", at).x[0] !== null;
+    const ending = " – this problem ends" + (ringed ? "; rings: the next proxies" : "");
+    run.now.textContent = run.captions[at] + (closing ? ending : "");
     run.now.classList.toggle("closing", closing);
     if (at === run.at) return;
     run.at = at;
     const data = frameOf(run, at);
-    try { await Plotly.animate(run.node, { data, traces: data.map((_, i) => i) }, still); } catch (_) { /* a newer frame has overtaken this one */ }
+    try {
+      await Plotly.animate(run.node, { data, traces: data.map((_, i) => i) }, still);
+    } catch (_) { /* a newer frame has overtaken this one */ }
     placeHalo(run);
   }
 
@@ -130,7 +142,7 @@
   }
 
   // --- controls ------------------------------------------------------------------------------------------------------
-  const bar = document.getElementById("scrubber"), play = document.getElementById("play"), label = document.getElementById("step");
+  const [bar, play, label] = ["scrubber", "play", "step"].map((id) => document.getElementById(id));
   bar.max = steps.length - 1;
   let timer = null, busy = false, wanted = 0;
   async function show(index) {
@@ -141,7 +153,10 @@
     if (busy) return; // the newest wish is drawn when this frame is done; those between are dropped
     busy = true;
     try {
-      for (let drawn = -1; drawn !== wanted;) { drawn = wanted; await Promise.all(runs.map((run) => moveRun(run, steps[drawn]))); }
+      for (let drawn = -1; drawn !== wanted;) {
+        drawn = wanted;
+        await Promise.all(runs.map((run) => moveRun(run, steps[drawn])));
+      }
     } finally { busy = false; }
   }
   function stop() { clearInterval(timer); timer = null; play.textContent = "▶ Play"; }
@@ -152,9 +167,10 @@
   }
   play.onclick = () => (timer === null ? start() : stop());
   bar.oninput = () => { stop(); show(+bar.value); };
-  const chapters = [...new Set(runs.flatMap((run) => run.ends.map((at) => run.steps[at])))].sort((a, b) => a - b).map((step) => steps.indexOf(step));
+  const ends = new Set(runs.flatMap((run) => run.ends.map((at) => run.steps[at])));
+  const chapters = [...ends].sort((a, b) => a - b).map((step) => steps.indexOf(step)), last = steps.length - 1;
   document.getElementById("earlier").onclick = () => { stop(); show([0, ...chapters].filter((i) => i < wanted).pop() || 0); };
-  document.getElementById("later").onclick = () => { stop(); show([...chapters, steps.length - 1].find((i) => i > wanted) ?? steps.length - 1); };
+  document.getElementById("later").onclick = () => { stop(); show([...chapters, last].find((i) => i > wanted) ?? last); };
   const lane = document.getElementById("chapters");
   runs.forEach((run) => run.ends.forEach((at, nth) => {
     const where = steps.indexOf(run.steps[at]);

@@ -144,10 +144,13 @@ class Notebook:
         script = """() => [...document.querySelectorAll(".labkit-live")].map(({labkit: view}) => {
             const {scene, course, map, curves} = view.drawn, plain = (values) => Array.from(values ?? []);
             return {
-                map, curves, step: scene?.step, title: view.title.textContent, chosenBy: scene?.chosenBy, names: view.run.cast?.names,
+                map, curves, step: scene?.step, title: view.title.textContent, chosenBy: scene?.chosenBy,
+                names: view.run.cast?.names,
                 samples: plain(scene?.samples), proxies: plain(scene?.proxies), chosen: plain(scene?.chosen),
-                steps: plain(course?.steps), loss: plain(course?.values[0]), changes: course?.changes ?? [], ends: course?.ends ?? [],
-                label: view.map.canvas.getAttribute("aria-label"), held: Object.keys(view.run.stored).length,
+                steps: plain(course?.steps), loss: plain(course?.values[0]),
+                changes: course?.changes ?? [], ends: course?.ends ?? [],
+                label: view.map.canvas.getAttribute("aria-label"), told: view.curves.canvas.getAttribute("aria-label"),
+                held: Object.keys(view.run.stored).length,
             };
         })"""
         return list(self.page.evaluate(script))
@@ -161,8 +164,9 @@ class Notebook:
         """Where on the page a sample of a live picture lies, scrolled into sight."""
         self.page.locator(".labkit-live").nth(picture).scroll_into_view_if_needed()
         script = """([picture, sample]) => {
-            const {map, drawn} = document.querySelectorAll(".labkit-live")[picture].labkit, box = map.canvas.getBoundingClientRect();
-            return [box.left + map.drawing.across(drawn.scene.samples[2 * sample]), box.top + map.drawing.down(drawn.scene.samples[2 * sample + 1])];
+            const {map, drawn} = document.querySelectorAll(".labkit-live")[picture].labkit;
+            const box = map.canvas.getBoundingClientRect(), xy = drawn.scene.samples;
+            return [box.left + map.drawing.across(xy[2 * sample]), box.top + map.drawing.down(xy[2 * sample + 1])];
         }"""
         x, y = self.page.evaluate(script, [picture, sample])
         return float(x), float(y)

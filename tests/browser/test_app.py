@@ -26,7 +26,7 @@ def served(tmp_path_factory) -> Iterator[str]:
     """The page's address."""
     assert importlib.util.find_spec("voila"), "the package voila, of the extra test"
     folder, port = tmp_path_factory.mktemp("app"), _free_port()
-    places = {"JUPYTER_CONFIG_DIR": "config", "JUPYTER_DATA_DIR": "data", "JUPYTER_RUNTIME_DIR": "runtime", "IPYTHONDIR": "ipython"}
+    places = {f"JUPYTER_{what.upper()}_DIR": what for what in ("config", "data", "runtime")} | {"IPYTHONDIR": "ipython"}
     environment = {**os.environ, **{name: str(folder / place) for name, place in places.items()}}
     path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]).rstrip(os.pathsep)
     environment |= {"PYTHONPATH": path, "JUPYTER_NO_CONFIG": "1", "JUPYTER_PREFER_ENV_PATH": "1", "LABKIT_PROFILE": "quick"}
@@ -71,13 +71,19 @@ def test_the_page_is_there_and_shows_no_code(served):
 def test_panels_answer_on_the_page(served, browser):
     page = browser.new_page(viewport={"width": 1280, "height": 1000})
     complaints = []
+
+    def heard(said):
+        if said.type == "error":
+            complaints.append(f"{said.text} {said.location.get('url', '')}")
+
     page.on("pageerror", lambda error: complaints.append(str(error)))
-    page.on("console", lambda said: complaints.append(f"{said.text} {said.location.get('url', '')}") if said.type == "error" else None)
+    page.on("console", heard)
     page.set_default_timeout(120_000)
     page.goto(served, timeout=120_000)
     page.get_by_text("The run at λ = 0.0002, K = 8").wait_for()
     own = "[...document.querySelectorAll('.js-plotly-plot')].find((p) => p._fullData?.[0]?.z?.length === 2)"
-    map_of_runs = "[...document.querySelectorAll('.js-plotly-plot')].find((p) => p._fullData?.[0]?.z?.length === 5 && p._fullLayout.xaxis2)"
+    is_map = "p._fullData?.[0]?.z?.length === 5 && p._fullLayout.xaxis2"
+    map_of_runs = f"[...document.querySelectorAll('.js-plotly-plot')].find((p) => {is_map})"
     page.wait_for_function(f"() => {map_of_runs}")
     script = f"""() => {{
         const plot = {map_of_runs};

@@ -68,6 +68,10 @@ def test_play_change_scrub_and_export(open_notebook, tmp_path):
     book.until(f"panel.session.snapshot.step == {at + 25}")
     book.page.locator("button.jupyter-button", has_text="Step").filter(has_not_text="25").first.click()
     book.until(f"panel.session.snapshot.step == {at + 26}")
+    book.until("panel.session.settle(0) and panel._drawn[0] == panel.session.version")
+    until_agrees(book)
+    evaluated = book.value("int(panel.session.snapshot.metrics['step'][-1])")
+    assert f"Curves up to step {evaluated}. At step {evaluated}: loss " in book.live()[0]["told"]
     book.click("Next problem")
     book.until("panel.session.snapshot.problem() == 2")
     book.until("panel.session.settle(0)")
@@ -213,9 +217,20 @@ def test_all_of_it_without_a_mouse(open_notebook):
     for said in ("Step", "25 steps", "Next problem", "Reset", "Stop"):
         book.page.keyboard.press("Tab")
         assert book.page.evaluate("() => document.activeElement.textContent") == said
-    unnamed = """() => [...document.querySelectorAll(".jp-OutputArea-output button, .jp-OutputArea-output select, .jp-OutputArea-output input")]
-        .filter((e) => e.offsetParent && !(e.textContent.trim() || e.title || e.labels?.length || e.ariaLabel || e.placeholder)).length"""
+    unnamed = """() => [...document.querySelectorAll(".jp-OutputArea-output :is(button, select, input)")]
+        .filter((e) => e.offsetParent)
+        .filter((e) => !(e.textContent.trim() || e.title || e.labels?.length || e.ariaLabel || e.placeholder)).length"""
     assert book.page.evaluate(unnamed) == 0
+
+
+def test_one_proxy_per_class_has_no_curve_of_its_spread(open_notebook):
+    book = opened(open_notebook, 'panel = Playground("k1", **small)\npanel')
+    book.execute("panel.step(13)")
+    book.until("panel.session.settle(0) and panel._drawn[0] == panel.session.version")
+    until_agrees(book)
+    told = book.live()[0]["told"]
+    assert "At step 10: loss " in told and "proxy spread (distance) one proxy per class: no spread" in told
+    assert book.complaints == []
 
 
 def drag(book, start, end, pane):
@@ -230,7 +245,8 @@ def drag(book, start, end, pane):
 
 
 def zooms(book):
-    return book.page.evaluate("() => { const v = document.querySelector('.labkit-live').labkit; return [v.map, v.curves].map((p) => p.drawing.zoom); }")
+    view = "document.querySelector('.labkit-live').labkit"
+    return book.page.evaluate(f"() => [{view}.map, {view}.curves].map((part) => part.drawing.zoom)")
 
 
 def test_the_picture_goes_through_time_while_the_kernel_is_busy(open_notebook):

@@ -5,7 +5,12 @@ from __future__ import annotations
 from tests.browser.lab import ROOT
 
 NOTEBOOKS = ROOT / "notebooks"
-SHIPPED = "from labkit.panels import SettingGrid\nfrom labkit.training import shipped_grid\npanel = SettingGrid(shipped_grid('lambda-by-k'))\npanel"
+SHIPPED = """
+from labkit.panels import SettingGrid
+from labkit.training import shipped_grid
+panel = SettingGrid(shipped_grid("lambda-by-k"))
+panel
+"""
 SMALL = """
 from labkit.panels import SettingGrid
 from labkit.training import Experiment, Grid
@@ -20,7 +25,8 @@ PANEL = ".jp-OutputArea-output .widget-vbox"
 
 def until_cells(book, script):
     """Wait until an expression of `z`, the values that plotly has drawn in the map, is true."""
-    book.page.wait_for_function(f"() => {{ const z = document.querySelector('.js-plotly-plot')._fullData[0].z ?? [[null]]; return {script}; }}")
+    z = "document.querySelector('.js-plotly-plot')._fullData[0].z ?? [[null]]"
+    book.page.wait_for_function(f"() => {{ const z = {z}; return {script}; }}")
 
 
 def until_explorer(book, words):
