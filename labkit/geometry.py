@@ -115,17 +115,19 @@ def l2_normalize(x: Tensor) -> Tensor:
 class _Distance(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, y: Tensor) -> Tensor:
+        dtype = x.dtype
         x, y, scale = rescaled(x, y)  # which leaves directions, hence the gradient, as they are
         ctx.save_for_backward(x, y)
-        return unscaled("x", DistanceBlock(x, y).values, scale)
+        return unscaled("x", DistanceBlock(x, y).values, scale, dtype)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, slopes: Tensor) -> tuple[Tensor | None, Tensor | None]:
         x, y = ctx.saved_tensors
         grad_x, grad_y = (torch.zeros_like(v) if need else None for v, need in zip((x, y), ctx.needs_input_grad))
-        DistanceBlock(x, y).add_gradients(slopes.clone(), grad_x, grad_y, False)
-        return grad_x, grad_y
+        DistanceBlock(x, y).add_gradients(slopes.to(x.dtype, copy=True), grad_x, grad_y, False)
+        first, second = (None if grad is None else grad.to(slopes.dtype) for grad in (grad_x, grad_y))
+        return first, second
 
 
 def _check_two(x: Tensor, y: Tensor | None) -> tuple[Tensor, Tensor]:

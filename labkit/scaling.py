@@ -68,13 +68,22 @@ def binary_scale(largest: float, dtype: torch.dtype, *, always: bool = False) ->
 
 
 def rescaled(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor, float]:
-    """Both sets of points at a size at which distances neither overflow nor vanish, and by what they were multiplied."""
+    """Both sets of points at a size at which distances neither overflow nor vanish, and by what they were multiplied.
+
+    Those that are multiplied come in double precision (where the device has it), so that one point far away does not make the
+    distances between all others vanish.
+    """
     scale = binary_scale(peak(x) if x is y else peak(x, y), x.dtype)
-    return (x, y, 1.0) if scale == 1.0 else (x * scale, y * scale, scale)
+    return (x, y, 1.0) if scale == 1.0 else (widened(x) * scale, widened(y) * scale, scale)
 
 
-def unscaled(name: str, distances: Tensor, scale: float | Tensor) -> Tensor:
-    """`distances` between points that were multiplied by `scale`, in the points' own units.
+def widened(x: Tensor) -> Tensor:
+    """`x` in double precision, but on a device that has none."""
+    return x if x.device.type == "mps" else x.double()
+
+
+def unscaled(name: str, distances: Tensor, scale: float | Tensor, dtype: torch.dtype | None = None) -> Tensor:
+    """`distances` between points that were multiplied by `scale`, in the points' own units and, where told, their `dtype`.
 
     Raises
     ------
@@ -82,7 +91,7 @@ def unscaled(name: str, distances: Tensor, scale: float | Tensor) -> Tensor:
     """
     if isinstance(scale, float) and scale == 1.0:
         return distances
-    result = distances / scale
+    result = (distances / scale).to(dtype or distances.dtype)
     if not bool(torch.isfinite(result).all()):
         most = torch.finfo(result.dtype).max
         raise LabError(name, f"numbers whose distances are below {most:.2g}", "larger ones", "Scale them down.")

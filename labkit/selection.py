@@ -9,7 +9,7 @@ from torch import Tensor
 
 from labkit.errors import LabError
 from labkit.k_center import pick_batched, pick_lazily
-from labkit.scaling import binary_scale, peak, unscaled
+from labkit.scaling import binary_scale, peak, unscaled, widened
 from labkit.validation import check_dense, check_finite, check_number, check_stored, describe
 
 _LARGE, _MANY = 4096, 16  # points of a set and picks from which the lazy way pays
@@ -64,10 +64,10 @@ def greedy_k_center(points: Tensor, k: int, initial: Tensor | None = None, mask:
     invalid = None if mask is None else ~mask.reshape(-1, n)
     start = None if start is None else start.reshape(sets.shape[0], -1, size)
     if (scales := _scales(sets, start)) is not None:
-        sets, start = sets * scales, None if start is None else start * scales
+        sets, start = widened(sets) * scales, None if start is None else widened(start) * scales
     indices, radii = _pick(sets, k, start, invalid)
     if scales is not None:
-        radii = unscaled("points", radii, scales[:, 0])
+        radii = unscaled("points", radii, scales[:, 0], points.dtype)
     return KCenter(indices.reshape(*lead, k), radii.reshape(*lead, k))
 
 
@@ -121,7 +121,7 @@ def _scales(points: Tensor, start: Tensor | None) -> Tensor | None:
     if binary_scale(peak(*both), points.dtype) == 1.0:
         return None
     scales = [binary_scale(peak(*one), points.dtype) for one in zip(*both, strict=True)]
-    return points.new_tensor(scales)[:, None, None]
+    return widened(points).new_tensor(scales)[:, None, None]
 
 
 def _checked_points(points: Any, mask: Any) -> tuple[Tensor, Tensor | None]:

@@ -155,3 +155,17 @@ def test_unknown_normalisation_suggests_the_nearest():
         normalize(torch.zeros(2, 2), "lipshitz")
     with pytest.raises(LabError, match="floating"):
         l2_normalize(torch.zeros(2, 2, dtype=torch.long))
+
+
+def test_one_point_far_away_does_not_make_the_others_coincide():
+    points = torch.randn(6, 20, generator=torch.Generator().manual_seed(0))
+    points[0] = 1e25
+    points.requires_grad_()
+    distances = pairwise_distance(points)
+    expected = torch.cdist(points.detach().double(), points.detach().double())
+    torch.testing.assert_close(distances, expected.float(), rtol=1e-5, atol=1e-5)
+    distances[1:, 1:].sum().backward()
+    others = points.detach()[1:].clone().requires_grad_()
+    torch.cdist(others, others).sum().backward()
+    torch.testing.assert_close(points.grad[1:], others.grad, rtol=1e-4, atol=1e-5)
+    assert not points.grad[0].any()

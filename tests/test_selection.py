@@ -159,9 +159,18 @@ def test_the_lazy_way_is_not_misled_by_autocast():
 @pytest.mark.parametrize("n", [50, 5000])
 def test_scale_does_not_matter(scale, n):
     points = gaussian(n, 6)
-    plain, scaled = greedy_k_center(points, 20), greedy_k_center(points * scale, 20, initial=None)
+    plain, scaled = greedy_k_center(points.double(), 20), greedy_k_center(points * scale, 20, initial=None)
     assert torch.equal(plain.indices, scaled.indices)
-    assert torch.equal(plain.radii * scale, scaled.radii)
+    assert torch.equal((plain.radii * scale).float(), scaled.radii)
+
+
+@pytest.mark.parametrize("n", [50, 5000])
+def test_one_point_far_away_does_not_make_the_others_alike(n):
+    points = gaussian(n, 6)
+    points[7] = 1e25
+    expected, chosen = greedy_k_center(points.double(), 20), greedy_k_center(points, 20)
+    assert torch.equal(expected.indices, chosen.indices)
+    assert torch.equal(expected.radii.float(), chosen.radii) and float(chosen.radii[-1]) < 10
 
 
 def test_half_precision_and_strided_points_equal_their_float32_copy():

@@ -12,6 +12,7 @@ from torch import Tensor
 from labkit.errors import LabError
 from labkit.k_center import direct_distance
 from labkit.metrics.arrays import as_pair, as_tensor
+from labkit.scaling import rescaled, unscaled
 from labkit.selection import greedy_k_center, random_selection
 from labkit.validation import check_choice, check_number, describe
 
@@ -69,15 +70,15 @@ def anchor_gaps(
     low, high = check_number("pos_margin", pos_margin, low=0), check_number("neg_margin", neg_margin, low=0)
     if not isinstance(subsets, Sequence) or not len(subsets):
         raise LabError("subsets", "a list of at least one choice of anchors", describe(subsets))
-    samples = samples.double()
-    columns = _column_losses(samples, classes, low, high)
+    samples, _, scale = rescaled(samples.double(), samples.double())
+    columns = _column_losses(samples, classes, low * scale, high * scale)
     results = []
     for position, subset in enumerate(subsets):
         chosen = _checked_subset(f"subsets[{position}]", subset, classes)
         distance, nearest = _nearest_own(samples, classes, chosen)
         # An anchor's column counts once for every sample that it covers.
-        figures = torch.stack((distance.max(), distance.mean(), columns.mean(), columns[nearest].mean())).tolist()
-        results.append(AnchorGap(len(chosen), *figures))
+        figures = torch.stack((distance.max(), distance.mean(), columns.mean(), columns[nearest].mean()))
+        results.append(AnchorGap(len(chosen), *unscaled("embeddings", figures, scale).tolist()))
     return results
 
 

@@ -10,6 +10,7 @@ from torch import Tensor
 from labkit.errors import LabError
 from labkit.k_center import direct_distance
 from labkit.metrics.arrays import as_embeddings, as_tensor
+from labkit.scaling import rescaled, unscaled
 from labkit.selection import greedy_k_center, random_selection
 from labkit.validation import check_number, describe
 
@@ -49,7 +50,9 @@ def radii_in_order(points: Any, orders: Any, initial: Any = None) -> Tensor:
     picks = picks.long().to(rows.device)
     if int(picks.min()) < 0 or int(picks.max()) >= len(rows):
         raise LabError("orders", f"indices in [0, {len(rows)})", f"{int(picks.min())} … {int(picks.max())}")
-    start = None if initial is None else direct_distance(rows, _checked_initial(initial, rows)).amin(1)
+    dtype, centres = rows.dtype, rows if initial is None else _checked_initial(initial, rows)
+    rows, centres, scale = rescaled(rows, centres)
+    start = None if initial is None else direct_distance(rows, centres).amin(1)
     radii = rows.new_empty(picks.shape)
     step = max(1, _BLOCK // (len(rows) * rows.shape[1]))
     for begin in range(0, len(picks), step):
@@ -58,7 +61,7 @@ def radii_in_order(points: Any, orders: Any, initial: Any = None) -> Tensor:
         for j, chosen in enumerate(block.T):
             near = torch.minimum(near, direct_distance(rows[chosen], rows))
             radii[begin : begin + step, j] = near.amax(1)
-    return radii
+    return unscaled("points", radii, scale, dtype)
 
 
 @torch.no_grad()

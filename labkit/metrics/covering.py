@@ -121,7 +121,7 @@ def covering_summary(embeddings: Any, labels: Any, centers: Any, center_labels: 
         nearest = _nearest_distance(points, middles)
         figures = torch.stack((nearest.max(), _quantile(nearest, 0.95), nearest.mean()))
         names.append(label)
-        rows.append(unscaled("embeddings", figures, scale))
+        rows.append(unscaled("embeddings", figures, scale, samples.dtype))
     radius, quantile, mean = torch.stack(rows).unbind(1)
     return CoveringSummary(torch.tensor(names, device=classes.device), radius, quantile, mean)
 

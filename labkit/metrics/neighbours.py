@@ -31,6 +31,9 @@ class NeighbourSearch:
 
     def __init__(self, queries: Array, references: Array, *, exclude_self: bool) -> None:
         largest = max(float(np.abs(queries).max()), float(np.abs(references).max()))
+        if queries.dtype == np.float32 and binary_scale(largest, torch.float32) != 1.0:
+            # One row far away must not make the distances between all others vanish.
+            queries, references = queries.astype(np.float64), references.astype(np.float64)
         # A power of two is an exact scale: squares of huge or tiny numbers then neither overflow nor vanish.
         dtype = torch.float64 if queries.dtype == np.float64 else torch.float32
         scale = binary_scale(largest, dtype, always=True)

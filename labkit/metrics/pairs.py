@@ -13,7 +13,7 @@ from labkit.errors import LabError
 from labkit.k_center import direct_distance
 from labkit.metrics.arrays import as_pair, as_tensor
 from labkit.scaling import binary_scale, peak, rescaled, unscaled
-from labkit.validation import check_finite, describe
+from labkit.validation import check_dense, check_finite, describe
 
 _BLOCK = 1 << 18  # distances held at once, 2 MiB in float64
 _FEW_DIMENSIONS = 8  # up to here one pass per dimension is faster than one call per pair
@@ -113,12 +113,14 @@ def proxy_spread(proxies: Any) -> float:
     values = as_tensor("proxies", proxies, nested=True)
     if not isinstance(values, Tensor) or values.ndim != 3 or 0 in values.shape or not values.is_floating_point():
         raise LabError("proxies", "a floating tensor of shape (C, K, D), none of them 0", describe(proxies))
+    check_dense("proxies", values)
     check_finite("proxies", values)
     values = values.detach() if values.dtype == torch.float64 else values.detach().float()
     k = values.shape[1]
     if k == 1:
         return 0.0
+    dtype = values.dtype
     values, _, scale = rescaled(values, values)
     wide = torch.float32 if values.device.type == "mps" else torch.float64
     mean = direct_distance(values, values).sum(dtype=wide) / (values.shape[0] * k * (k - 1))
-    return float(unscaled("proxies", mean, scale))
+    return float(unscaled("proxies", mean, scale, dtype))

@@ -117,3 +117,11 @@ def test_greedy_anchors_take_the_farthest_each_time():
 def test_what_choosing_refuses(k, selection, message):
     with pytest.raises(LabError, match=f"{message}: expected"):
         choose_anchors(*sample(20, 3, 0), k, selection)
+
+
+def test_gaps_of_numbers_too_large_to_be_squared():
+    points = torch.tensor([[0.0], [1.0], [5.0], [9.0]], dtype=torch.float64)
+    labels = torch.tensor([0, 0, 1, 1])
+    (plain,), (large,) = (anchor_gaps(points * scale, labels, [[0, 2]], 0.0, 6.0 * scale) for scale in (1.0, 2.0**900))
+    for name in ("radius", "mean_distance", "all_pairs", "anchor_pairs", "gap"):
+        assert getattr(large, name) == pytest.approx(getattr(plain, name) * 2.0**900, rel=1e-12)

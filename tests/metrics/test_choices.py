@@ -92,3 +92,12 @@ def test_random_radii_fall_with_every_pick_and_repeat_with_the_seed():
 def test_what_is_refused(call, message):
     with pytest.raises(LabError, match=message):
         call()
+
+
+def test_radii_of_numbers_too_large_to_be_squared():
+    points = torch.tensor([[0.0], [1e20], [2e20]])
+    radii = radii_in_order(points, [[0, 2], [1, 0]])
+    torch.testing.assert_close(radii, torch.tensor([[2e20, 1e20], [1e20, 1e20]]))
+    assert radii.dtype == points.dtype
+    with_initial = radii_in_order(points, [[1]], initial=torch.tensor([[0.0]]))
+    torch.testing.assert_close(with_initial, torch.tensor([[1e20]]))

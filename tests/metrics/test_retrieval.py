@@ -151,6 +151,15 @@ def test_scale_does_not_matter(scale, size):
     same(retrieval_metrics(points * scale, labels), retrieval_metrics(points.double() * scale, labels))
 
 
+@pytest.mark.parametrize("size", [2, 24])
+def test_one_point_far_away_leaves_the_order_of_the_others(size):
+    points, labels = blobs(300, size, 30, spread=0.1)
+    points[0] = 1e25
+    result = retrieval_metrics(points, labels)
+    same(result, retrieval_metrics(points.double(), labels))
+    assert result["map_at_r"] > 0.4  # with all others at one distance it would be under 0.04
+
+
 def test_one_row_at_a_time_gives_the_same(monkeypatch):
     points, labels = blobs(120, 24, 9, spread=2.0)
     whole = retrieval_metrics(points, labels)
