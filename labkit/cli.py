@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
@@ -13,6 +12,7 @@ import typer
 
 from labkit.cli_models import add_to
 from labkit.errors import LabError
+from labkit.set_option import parse_settings
 
 # torch and everything that needs it is imported inside the commands, so that `labkit --help` answers at once.
 
@@ -229,22 +229,3 @@ def find_notebook(name: str) -> Path:
     wanted = name.removesuffix(".ipynb")
     numbered = [stem for stem in stems if stem.split("_")[0] == wanted]
     return source / "notebooks" / f"{numbered[0] if numbered else check_choice('notebook', wanted, stems)}.ipynb"
-
-
-def parse_settings(pairs: list[str]) -> dict[str, Any]:
-    """{"a.b": value} from ["a.b=value"]; a value is read as JSON where it is JSON, else as text.
-
-    Raises
-    ------
-    LabError : a pair without "=" or without a name.
-    """
-    settings = {}
-    for pair in pairs:
-        name, equals, text = pair.partition("=")
-        if not equals or not name.strip():
-            raise LabError("--set", "name=value, e.g. projections.patience=5", repr(pair))
-        try:
-            settings[name.strip()] = json.loads(text)
-        except (ValueError, RecursionError):  # no JSON, a number too long to be read, or brackets too deep
-            settings[name.strip()] = text.strip()
-    return settings

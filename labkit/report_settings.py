@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import shlex
 from collections.abc import Mapping
 from html import escape
 from typing import Any
@@ -11,6 +9,7 @@ from typing import Any
 from labkit.errors import LabError
 from labkit.plots.comparison import flat
 from labkit.plots.reading import RecordingLike, Runs
+from labkit.set_option import setting_pair
 
 OPTION = "loss.options."
 
@@ -64,15 +63,8 @@ def train_command(recording: RecordingLike) -> str:
     if options is not None and any(key.startswith(OPTION) and key not in mine for key in preset):  # the preset's go
         changes = {key: value for key, value in changes.items() if not key.startswith(OPTION)}
         changes["loss.options"] = options
-    return " ".join(["labkit train", str(recording.experiment["name"]), *(f"--set {_pair(*item)}" for item in changes.items())])
-
-
-def _pair(key: str, value: Any) -> str:
-    """`key=value` for a shell, such that the command reads this value; a word stands as it is where it is read as one."""
-    from labkit.cli import parse_settings
-
-    plain = f"{key}={value}"
-    return shlex.quote(plain if parse_settings([plain]) == {key: value} else f"{key}={json.dumps(value)}")
+    options = [f"--set {setting_pair(*item)}" for item in changes.items()]
+    return " ".join(["labkit train", str(recording.experiment["name"]), *options])
 
 
 def _text(value: Any) -> str:
