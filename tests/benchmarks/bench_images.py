@@ -65,7 +65,8 @@ def reading(source: Path | str, views: Views, cache: Path, title: str) -> float:
     without, with_cache = epoch(plain, 1), statistics.median(epoch(kept, seed) for seed in range(2, 7))
     everything = len(kept.store)
     print(f"{title}: {everything:,} pictures decoded and kept in {built:.1f} s")
-    print(f"  random views of {views.size} pixels: first epoch {without:,.0f}/s, second {with_cache:,.0f}/s, {with_cache / without:.1f} x")
+    speeds = f"first epoch {without:,.0f}/s, second {with_cache:,.0f}/s, {with_cache / without:.1f} x"
+    print(f"  random views of {views.size} pixels: {speeds}")
     return with_cache
 
 
@@ -77,7 +78,8 @@ def make_step(ccp: bool):
     proxies = torch.randn(45 * 8, 128, generator=torch.Generator().manual_seed(1)).requires_grad_(ccp)
     owners, labels = torch.arange(45).repeat_interleave(8), torch.arange(8).repeat_interleave(4)
     previous = [p.detach().clone() for p in model.parameters()]
-    images = torch.rand(BATCH, 3, 160, 160, generator=torch.Generator().manual_seed(2)).contiguous(memory_format=torch.channels_last)
+    images = torch.rand(BATCH, 3, 160, 160, generator=torch.Generator().manual_seed(2))
+    images = images.contiguous(memory_format=torch.channels_last)
 
     def step() -> None:
         embeddings = model(images)
@@ -103,7 +105,8 @@ def stepping(steps: int) -> float:
             times[name].append(time.perf_counter() - started)
     ratio = statistics.median(c / p for c, p in zip(times["ccp"][2:], times["plain"][2:]))
     seconds = statistics.median(times["plain"][2:])
-    print(f"step of EfficientNet-Lite0, batch {BATCH}: {1e3 * seconds:.0f} ms, {BATCH / seconds:.0f} pictures/s; with CCP x {ratio:.3f}")
+    speed = f"{1e3 * seconds:.0f} ms, {BATCH / seconds:.0f} pictures/s; with CCP x {ratio:.3f}"
+    print(f"step of EfficientNet-Lite0, batch {BATCH}: {speed}")
     return BATCH / seconds
 
 

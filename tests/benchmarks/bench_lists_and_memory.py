@@ -5,8 +5,9 @@
 Ranked list loss: pytorch-metric-learning's (whose gradient also runs through gallery and weights), and the formulas
 written down with tensors. ProxyGML: the formulas with dense masks, and the same with sums over classes in place of the
 product with the one-hot matrix. Cross-batch memory: the one matrix product of batch and memory that it cannot do
-without, and the same there and back, as a gradient needs it. Values agree (checked). Times are the least of many interleaved runs; peak memory is what the tensor allocator
-held at most during one forward and backward, inputs excluded, gradients included.
+without, and the same there and back, as a gradient needs it. Values agree (checked). Times are the least of many
+interleaved runs; peak memory is what the tensor allocator held at most during one forward and backward, inputs excluded,
+gradients included.
 """
 
 from __future__ import annotations

@@ -97,7 +97,8 @@ def compare(name: str, n: int, classes: int, width: int, per_class: int, seconds
     best = [min(record) * 1e3 for record in times]
     line = f"{name:20s} N {n:4d}  C {classes:6d}  K {per_class:2d}  D {width:4d}  ours {best[0]:9.3f} ms {memories[0]:8.1f} MB"
     if len(contenders) == 2:
-        line += f"  peer {best[1]:9.3f} ms {memories[1]:8.1f} MB  x{best[1] / best[0]:5.2f}  memory x{memories[0] / memories[1]:4.2f}"
+        line += f"  peer {best[1]:9.3f} ms {memories[1]:8.1f} MB"
+        line += f"  x{best[1] / best[0]:5.2f}  memory x{memories[0] / memories[1]:4.2f}"
     print(line, flush=True)
     if profile:
         print(where_time_goes(lambda: run(contenders[0]), lambda: forget(contenders[0])), flush=True)
