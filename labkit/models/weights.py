@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from labkit.errors import LabError, said
+from labkit.models.torch_files import read_torch_file
 from labkit.models.trunks import Trunk, timm_name
 from labkit.validation import check_embeddings, describe
 
@@ -112,21 +113,24 @@ def read_state(path: str | os.PathLike[str]) -> dict[str, Tensor]:
     if where.suffix == ".safetensors" and importlib.util.find_spec("safetensors") is None:
         wanted = f"the package safetensors, which reads {path}"
         raise LabError("network.weights", wanted, "no such package", 'pip install "labkit[photos]"')
-    try:
-        if where.suffix == ".safetensors":
-            from safetensors.torch import load_file as load_safetensors
-
-            content: Any = load_safetensors(where)
-        else:
-            content = torch.load(where, map_location="cpu", weights_only=True)
-    except Exception as error:  # torch and zipfile raise anything on a file that is not theirs
-        raise LabError("network.weights", f"a file of tensors in {path}", said(error)) from error
+    content: Any = _safetensors(where) if where.suffix == ".safetensors" else read_torch_file(where)
     for wrapper in ("state_dict", "model"):
         if isinstance(content, Mapping) and isinstance(content.get(wrapper), Mapping):
             content = content[wrapper]
     if not isinstance(content, Mapping) or not content or not all(isinstance(v, Tensor) for v in content.values()):
         raise LabError("network.weights", f"named tensors in {path}", describe(content)[:200])
     return dict(content)
+
+
+def _safetensors(path: Path) -> dict[str, Tensor]:
+    """Named tensors; the format has no checksums."""
+    from safetensors.torch import load_file as load_safetensors
+
+    try:
+        content: dict[str, Tensor] = load_safetensors(path)
+    except Exception as error:  # the library raises an error of its own, which says only where it stopped
+        raise LabError(str(path), "a whole file of safetensors", f"a damaged or another file ({said(error, 120)})") from error
+    return content
 
 
 def _packaged() -> Path:

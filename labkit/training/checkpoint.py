@@ -8,8 +8,9 @@ from typing import Any
 
 import torch
 
-from labkit.errors import LabError, said
+from labkit.errors import LabError
 from labkit.files import write_atomically
+from labkit.models.torch_files import read_torch_file
 
 FORMAT = 1
 
@@ -35,10 +36,9 @@ def load_checkpoint(path: str | os.PathLike[str]) -> dict[str, Any]:
     if not where.is_file():
         raise LabError(str(path), "a checkpoint written by an earlier run", "nothing there", "Start without --resume.")
     try:
-        state = torch.load(where, map_location="cpu", weights_only=True)
-    except Exception as error:  # torch's reader raises whatever the damaged bytes lead it to
-        got = f"a damaged file ({said(error, 120)})"
-        raise LabError(str(path), "a whole checkpoint as labkit writes it", got, "Delete it and start again.") from error
+        state = read_torch_file(where)
+    except LabError as error:
+        raise LabError(str(path), "a whole checkpoint as labkit writes it", error.got, "Delete it and start again.") from error
     if not isinstance(state, dict) or state.get("format") != FORMAT:
         found = state.get("format") if isinstance(state, dict) else type(state).__name__
         raise LabError(str(path), f"a checkpoint of format {FORMAT}", f"format {found}")

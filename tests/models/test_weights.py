@@ -60,6 +60,23 @@ def test_a_file_of_the_trunk_with_or_without_its_classifier(tmp_path):
             assert same(fresh.module.state_dict(), source.module.state_dict())
 
 
+def test_a_file_with_one_wrong_bit_is_damaged_or_read_as_it_was(tmp_path):
+    """torch.load does not look at the checksums."""
+    state, path = {"head.weight": torch.randn(7, generator=generator())}, tmp_path / "w.pth"
+    torch.save(state, path)
+    whole, refused = path.read_bytes(), 0
+    for place in range(0, len(whole), 3):
+        damaged = bytearray(whole)
+        damaged[place] ^= 1 << place % 8
+        path.write_bytes(damaged)
+        try:
+            assert same(read_state(path), state)
+        except LabError as error:
+            assert error.argument == str(path) and "damaged" in str(error)
+            refused += 1
+    assert refused > len(whole) // 3 // 3, "the rest are gaps between what is stored"
+
+
 def test_a_run_s_whole_model_is_taken_whole(tmp_path):
     first = net_of(trunk())
     torch.save(first.state_dict(), tmp_path / "model.pt")

@@ -239,6 +239,16 @@ def test_unfinished_and_damaged_runs(tmp_path):
     torch.save({"head.weight": torch.zeros(1)}, tmp_path / "model.pt")
     with pytest.raises(LabError, match="this experiment's network"):
         WholeModel.of_run(tmp_path)
+    torch.save(trainer.model.state_dict(), tmp_path / "model.pt")
+    weight = trainer.model.head.weight.detach().numpy().tobytes()
+    for name in ("model.pt", "checkpoint.pt"):
+        before = (tmp_path / name).read_bytes()
+        damaged = bytearray(before)
+        damaged[before.index(weight) + 3] ^= 0x40  # another number, which nothing would tell from the right one
+        (tmp_path / name).write_bytes(damaged)
+        with pytest.raises(LabError, match=rf"{name}: expected .*damaged"):
+            WholeModel.of_run(tmp_path)
+        (tmp_path / name).write_bytes(before)
     settings = json.loads((tmp_path / "experiment.json").read_text())
     settings["data"]["source"] = "mnist-5k"
     (tmp_path / "experiment.json").write_text(json.dumps(settings))

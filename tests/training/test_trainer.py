@@ -177,7 +177,9 @@ def test_a_damaged_checkpoint_is_named(digits, tmp_path):
     Trainer(tiny(), splits=digits, directory=tmp_path).step(5)
     path = tmp_path / "checkpoint.pt"
     whole = path.read_bytes()
-    for damaged in (b"", b"\x80", b"c", whole[:100], whole[: len(whole) // 2], b"not a checkpoint" * 50):
+    bit = bytearray(whole)
+    bit[len(whole) // 2] ^= 1  # of a weight
+    for damaged in (b"", b"\x80", b"c", whole[:100], whole[: len(whole) // 2], b"not a checkpoint" * 50, bit):
         path.write_bytes(damaged)
         with pytest.raises(LabError, match=r"checkpoint\.pt: expected a whole checkpoint"):
             Trainer(tiny(), splits=digits, directory=tmp_path, resume=True)
