@@ -13,7 +13,7 @@ class LabError(ValueError):
     ----------
     argument : name of the argument, setting or file that is wrong.
     expected : what would have been right.
-    got : what came instead (a shape, a value, a type).
+    got : what came instead (a shape, a value, a type); the message shows one line of it, a long one without its middle.
     hint : what to do about it; optional.
 
     Examples
@@ -27,11 +27,17 @@ class LabError(ValueError):
         self.expected = expected
         self.got = got
         self.hint = hint
-        message = f"{argument}: expected {expected}; got {got}."
+        message = f"{argument}: expected {expected}; got {_shown(got)}."
         super().__init__(f"{message} {hint}" if hint else message)
 
     def __reduce__(self) -> tuple[type[LabError], tuple[str, str, object, str]]:
         return type(self), (self.argument, self.expected, self.got, self.hint)
+
+
+def _shown(got: object) -> str:
+    """What came instead in one line of at most 300 letters; its end stays, which says e.g. at which step it came."""
+    text = " ".join(line.strip() for line in str(got).splitlines())
+    return text if len(text) <= 300 else f"{text[:200]} … {text[-97:]}"
 
 
 def said(error: BaseException, most: int = 200) -> str:

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 import torch
 
-from labkit import AlternatingProjections, ContrastiveLoss, ResNet20V2, retrieval_metrics
+from labkit import AlternatingProjections, ContrastiveLoss, Experiment, ResNet20V2, retrieval_metrics
 from labkit.datasets import MPerClassSampler, draw_pool
-from labkit.errors import LabError
+from labkit.errors import LabError, during
 from labkit.validation import check_embeddings, check_number, check_path, describe
 
 LABELS = torch.arange(3).repeat_interleave(4)
@@ -104,3 +104,14 @@ def test_paths_are_told_before_the_system_is_asked_for_the_file(tmp_path):
 def test_tensors_that_cannot_be_reckoned_with(make, words):
     with pytest.raises(LabError, match=words):
         check_embeddings("embeddings", make(torch.ones(3, 2)))
+
+
+def test_a_long_value_is_shown_in_one_line_without_its_middle():
+    with pytest.raises(LabError, match=r"^method: expected one of .*; got 'a{199} … a{96}'\.$") as caught:
+        Experiment.preset("poc-ccp", method="a" * 5000)
+    assert len(caught.value.got) == 5002, "as it came, for a program"
+    with pytest.raises(LabError, match=r"; got tensor\(\[\[.* … .*\]\]\), at step 7\.$") as caught, during("step 7"):
+        raise LabError("x", "a number", torch.rand(100, 2))
+    assert "\n" not in str(caught.value) and len(str(caught.value)) < 400
+    assert str(LabError("x", "a path", "a  b")) == "x: expected a path; got a  b."
+    assert str(LabError("x", "a word", "")) == "x: expected a word; got ."
