@@ -15,7 +15,7 @@ from torch import Tensor
 
 from labkit.errors import LabError
 from labkit.files import storage_error
-from labkit.validation import check_embeddings, check_labels
+from labkit.validation import check_embeddings, check_labels, check_path
 
 LABEL_COLUMNS = ("label", "labels", "class")
 
@@ -25,7 +25,8 @@ def read_embeddings(path: str | os.PathLike[str]) -> tuple[Tensor, Tensor, list[
 
     An **npz** file holds the arrays `embeddings` (n, D) and `labels` (n,). A **csv** file has one row, on one line, per
     sample: numbers and a label. Its first line may name the columns, one of them `label` (or `labels`, or `class`);
-    without such a line the label is in the last column. Labels are whole numbers or text that is not empty.
+    without such a line the label is in the last column. Labels are whole numbers or text that is not empty; in a csv file
+    a label with a zero in front is text, and another class than the number: 01 is not 1, as in `read_table`.
 
     Returns
     -------
@@ -34,10 +35,10 @@ def read_embeddings(path: str | os.PathLike[str]) -> tuple[Tensor, Tensor, list[
 
     Raises
     ------
-    LabError : no such file, another kind of file, damaged, not numbers, shapes that disagree, NaN or infinity, a row
+    LabError : no path, no such file, another kind of file, damaged, not numbers, shapes that disagree, NaN or infinity, a row
         without a label, column names without one for the label.
     """
-    where = Path(path)
+    where = check_path("path", path)
     readers = {".npz": _read_npz, ".csv": _read_csv}
     if where.suffix.lower() not in readers:
         raise LabError(str(path), "a file ending in .npz or .csv", f"one ending in {where.suffix or 'nothing'}")
@@ -47,7 +48,9 @@ def read_embeddings(path: str | os.PathLike[str]) -> tuple[Tensor, Tensor, list[
         embeddings, raw_labels = readers[where.suffix.lower()](where)
     except OSError as error:
         raise storage_error(path, error) from error
-    wide = embeddings.astype(np.float64 if embeddings.dtype == np.float64 else np.float32, copy=False)
+    # By size: 64 bits may stand in the other byte order, and there are floats of more.
+    double = embeddings.dtype.kind == "f" and embeddings.dtype.itemsize >= 8
+    wide = embeddings.astype(np.float64 if double else np.float32, copy=False)
     tensor = check_embeddings("embeddings", torch.from_numpy(np.ascontiguousarray(wide)))
     if raw_labels.ndim != 1 or len(raw_labels) != len(tensor):
         raise LabError("labels", f"one label per embedding, shape ({len(tensor)},)", f"shape {raw_labels.shape}")
@@ -123,7 +126,7 @@ def _read_csv(path: Path) -> tuple[NDArray[np.floating], NDArray[Any]]:
             raise LabError(f"{path}, row {line}", "numbers beside the label", str(error)) from error
         labels.append(label)
     # Python refuses to read numbers of more than 4300 digits. Objects, because NumPy makes floats of large integers.
-    whole = all(re.fullmatch(r"-?[0-9]{1,4000}", label) for label in labels)
+    whole = all(re.fullmatch(r"0|-?[1-9][0-9]{0,3999}", label) for label in labels)
     return np.array(numbers), np.array([int(label) for label in labels] if whole else labels, dtype=object)
 
 

@@ -30,7 +30,7 @@ def unpack_archive(archive: Path, folder: Path, *, progress: bool = False) -> li
 
     The files go to a hidden folder first and take their places when all are there. Only plain files and folders are
     taken: a member with an absolute path or one that climbs out, a link, a device, or an archive with a password is refused
-    before anything is in place. What lies in `folder` already is never overwritten.
+    before anything is in place, and so is one without a name. What lies in `folder` already is never overwritten.
 
     Returns
     -------
@@ -99,6 +99,8 @@ def _members(archive: Path) -> Iterator[tuple[str, IO[bytes] | None]]:
 def _zip_members(archive: Path) -> Iterator[tuple[str, IO[bytes] | None]]:
     with zipfile.ZipFile(archive) as file:
         for member in file.infolist():
+            if not member.filename:  # zipfile's own look at its last letter would fail
+                raise LabError(str(archive), "a name for every member", "an empty one")
             mode = member.external_attr >> 16
             if stat.S_IFMT(mode) not in (0, stat.S_IFREG, stat.S_IFDIR):
                 raise LabError(str(archive), "plain files and folders only", f"a link or device, {member.filename!r}")

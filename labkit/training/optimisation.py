@@ -29,7 +29,8 @@ def build_optimizer(
     groups = [group for group in groups if group["params"]]
     if settings.name == "sgd":
         return torch.optim.SGD(groups, lr=settings.learning_rate, momentum=settings.momentum)
-    return torch.optim.Adam(groups, lr=settings.learning_rate, betas=(settings.beta1, settings.beta2))
+    betas = float(settings.beta1), float(settings.beta2)  # 0 is read as an int, and torch takes no pair of an int and a float
+    return torch.optim.Adam(groups, lr=settings.learning_rate, betas=betas)
 
 
 def backbone_and_head(model: nn.Module) -> tuple[list[nn.Parameter], list[nn.Parameter]]:

@@ -20,10 +20,10 @@ def write(tmp_path, text, name="a.csv", encoding="utf-8"):
     return tmp_path / name
 
 
-@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64, np.int32])
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64, np.int32, ">f8", "<f8", ">f4", np.longdouble])
 def test_npz(tmp_path, dtype):
     x, y, names = read_embeddings(save(tmp_path, embeddings=VALUES.astype(dtype), labels=np.array([5, -2, 5])))
-    assert x.dtype == (torch.float64 if dtype == np.float64 else torch.float32)
+    assert x.dtype == (torch.float64 if np.dtype(dtype).itemsize >= 8 else torch.float32)
     assert np.array_equal(x.numpy(), VALUES.astype(dtype).astype(x.numpy().dtype))
     assert y.tolist() == [1, 0, 1] and y.dtype == torch.int64 and names == ["-2", "5"]
 
@@ -80,14 +80,15 @@ def test_bad_csv(tmp_path, text, words):
         ([str(2**63), "-1", str(2**63 + 1)], ["-1", str(2**63), str(2**63 + 1)]),
         ([str(2**64), "-" + "9" * 100, "0"], ["-" + "9" * 100, "0", str(2**64)]),
         (["9" * 5000, "8" * 5000, "10"], ["10", "8" * 5000, "9" * 5000]),
-        (["12", "7", "012"], ["7", "12"]),
+        (["12", "7", "012"], ["012", "12", "7"]),
+        (["0", "-0", "00"], ["-0", "0", "00"]),
     ],
 )
 def test_csv_labels_of_any_length_stay_apart(tmp_path, labels, names):
     rows = "".join(f"1,2,{label}\n" for label in labels)
     _, y, found = read_embeddings(write(tmp_path, rows))
     assert found == names
-    assert [found[i].lstrip("0") or "0" for i in y.tolist()] == [label.lstrip("0") or "0" for label in labels]
+    assert [found[i] for i in y.tolist()] == labels
 
 
 def test_csv_that_is_not_utf_8(tmp_path):
@@ -136,6 +137,12 @@ def test_damaged_or_other_files(tmp_path):
     ):
         with pytest.raises(LabError, match=words):
             read_embeddings(path)
+
+
+@pytest.mark.parametrize("path", [None, 3, b"a.csv", "a\0.csv"])
+def test_what_is_no_path(path):
+    with pytest.raises(LabError, match="^path: expected a"):
+        read_embeddings(path)
 
 
 @pytest.mark.parametrize("array", [VALUES, np.array(["a", "b"])])

@@ -58,6 +58,12 @@ def test_a_link_in_a_zip_is_refused(tmp_path):
     assert os.listdir(tmp_path / "out") == []
 
 
+def test_a_member_without_a_name_is_refused(tmp_path):
+    with pytest.raises(LabError, match=r"a\.zip: expected a name for every member; got an empty one"):
+        unpack_archive(packed(tmp_path / "a.zip", {"set/ok": b"1", zipfile.ZipInfo(""): b"2"}), tmp_path / "out")
+    assert os.listdir(tmp_path / "out") == []
+
+
 @pytest.mark.parametrize("make", [tgz, packed])
 def test_a_damaged_archive(tmp_path, make):
     archive = make(tmp_path / "archive", {"set/long": os.urandom(50_000)})

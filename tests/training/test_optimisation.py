@@ -55,6 +55,14 @@ def test_the_backbone_rests_at_first(name):
         assert not torch.equal(proxies, torch.ones(4, 3))
 
 
+@pytest.mark.parametrize("changes", [{"beta1": 0}, {"beta2": 0}, {"beta1": 0, "beta2": 0}])
+def test_a_beta_that_is_written_as_a_whole_number_is_taken(changes):
+    _, proxies, optimizer = make(Optimizer(**changes))
+    proxies.sum().backward()
+    optimizer.step()
+    assert torch.isfinite(proxies).all() and all(type(beta) is float for beta in optimizer.param_groups[-1]["betas"])
+
+
 def test_sgd_with_momentum_by_hand():
     settings = Optimizer(name="sgd", learning_rate=0.5, momentum=0.9, weight_decay=0.1, warmup_steps=0, schedule="constant")
     model = nn.Linear(1, 1, bias=False)
