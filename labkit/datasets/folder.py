@@ -13,6 +13,7 @@ import numpy as np
 from labkit.datasets.catalogue import PARTS, Catalogue, halves, is_picture
 from labkit.errors import LabError
 from labkit.files import storage_error
+from labkit.validation import check_path
 
 COLUMNS = ("path", "label", "split")
 NUMBER = re.compile(r"0|-?[1-9][0-9]{0,16}")  # as Python writes them, so that no two are one number
@@ -23,13 +24,15 @@ def read_folder(path: str | os.PathLike[str]) -> Catalogue:
 
     Where all folders are called train and test (or query and gallery), the classes are inside these. Otherwise the
     first half of the classes in alphabetical order is for training, the second for tests. Hidden files and files
-    without a picture's ending are passed over; class ids count from 0 in alphabetical order.
+    without a picture's ending are passed over; class ids count from 0 in alphabetical order. A class's folder may be a
+    link to elsewhere.
 
     Raises
     ------
-    LabError : no such folder, no picture in it, fewer than two classes, a class in both halves.
+    LabError : no path, no such folder, no picture in it, fewer than two classes, a class in both halves, a link to a folder
+        whose pictures are listed already.
     """
-    folder = Path(path)
+    folder = check_path("path", path)
     if not folder.is_dir():
         raise LabError(str(path), "a folder of pictures", "a file" if folder.exists() else "nothing there")
     top = _folders(folder)
@@ -37,6 +40,7 @@ def read_folder(path: str | os.PathLike[str]) -> Catalogue:
     split = bool(parts) and set(top) == set(parts) and "train" in parts
     classes = sorted({name for part in parts.values() for name in _folders(part)} if split else top)
     ids = {name: number for number, name in enumerate(classes)}
+    _check_apart(folder, [part / name for part in (parts.values() if split else [folder]) for name in _folders(part)])
     files, labels, where = [], [], []
     for part, place in parts.items() if split else [("", folder)]:
         for name in _folders(place):
@@ -56,16 +60,16 @@ def read_folder(path: str | os.PathLike[str]) -> Catalogue:
 def read_table(path: str | os.PathLike[str]) -> Catalogue:
     """List the pictures of a CSV file with the columns `path`, `label` and, if wanted, `split`.
 
-    Paths are absolute or relative to the file's folder. Labels are any text (sorted as numbers where all are whole numbers
-    without a zero in front, which then are the ids as they are: 01 is text, and another class than 1). `split` is train,
-    test, query or gallery; without it the first half of the classes is for training.
+    Paths are absolute, or relative to the file's folder and inside of it. Labels are any text (sorted as numbers where all
+    are whole numbers without a zero in front, which then are the ids as they are: 01 is text, and another class than 1).
+    `split` is train, test, query or gallery; without it the first half of the classes is for training.
 
     Raises
     ------
-    LabError : no such file, no table, a column missing or there twice; by its number, a line with more cells than columns,
-        without a path or label, or with an unknown split.
+    LabError : no path, no such file, no table, a column missing or there twice; by its number, a line with more cells than
+        columns, without a path or label, with a path that climbs out of the folder, or with an unknown split.
     """
-    table = Path(path)
+    table = check_path("path", path)
     try:
         with open(table, newline="", encoding="utf-8-sig") as file:
             reader = csv.DictReader(file)
@@ -105,6 +109,9 @@ def _row(path: str | os.PathLike[str], number: int, row: dict[str | None, Any]) 
     cells = {key: (row.get(key) or "").strip() for key in COLUMNS}
     if "\0" in cells["path"]:
         raise LabError(f"{path}, line {number}", "the name of a file", repr(cells["path"])[:80])
+    if not os.path.isabs(cells["path"]) and Path(os.path.normpath(cells["path"])).parts[:1] == ("..",):
+        hint = "Give an absolute path for a picture that lies elsewhere."
+        raise LabError(f"{path}, line {number}", "a path inside of the table's folder", repr(cells["path"])[:80], hint)
     return cells
 
 
@@ -116,6 +123,28 @@ def _numbered(labels: list[str]) -> tuple[np.ndarray[tuple[int], np.dtype[np.int
     names = sorted(set(labels))
     rank = {name: number for number, name in enumerate(names)}
     return np.array([rank[label] for label in labels], dtype=np.int64), dict(enumerate(names))
+
+
+def _check_apart(folder: Path, classes: list[Path]) -> None:
+    """Refuse classes of which one holds the pictures of another, or of all: a link may lead there."""
+    owners: dict[Path, Path] = {}
+    real = [Path(os.path.realpath(place)) for place in classes]
+    for place, target in zip(classes, real, strict=True):
+        first = owners.setdefault(target, place)
+        if first.name != place.name:
+            _refuse_link(place, first)
+    root = Path(os.path.realpath(folder))
+    for place, target in zip(classes, real, strict=True):
+        if target in (root, *root.parents):
+            _refuse_link(place, folder)
+        for above in target.parents:
+            if above in owners:
+                _refuse_link(place, owners[above])
+
+
+def _refuse_link(place: Path, other: Path) -> None:
+    got = f"{os.path.realpath(place)}, which it shares with {other}"
+    raise LabError(str(place), "a folder of pictures that belong to this class alone", got, "One of them is a link: remove it.")
 
 
 def _folders(place: Path) -> list[str]:

@@ -121,6 +121,39 @@ def test_any_folder(tmp_path):
     assert found.published == {} and found.shortfall() == ""
 
 
+@pytest.mark.parametrize("link", ["dot -> .", "up -> ..", "bird -> bee", "far -> ../other", "part -> bee/more", "ant -> dot"])
+def test_a_link_to_pictures_that_are_listed_already(tmp_path, link):
+    make_folder(tmp_path / "set")
+    picture(tmp_path / "set" / "bee" / "more" / "deep.jpg")
+    make_folder(tmp_path / "other", ("moth",))
+    name, target = link.split(" -> ")
+    if name == "ant":
+        shutil.rmtree(tmp_path / "set" / "ant")
+        (tmp_path / "set" / "dot").symlink_to(".")
+    (tmp_path / "set" / name).symlink_to(target)
+    if name == "far":  # elsewhere: as good as a folder
+        assert "far" in read_catalogue(tmp_path / "set").class_names.values()
+        (tmp_path / "set" / "very far").symlink_to("../other/moth")
+        name = "very far"
+    with pytest.raises(LabError, match="belong to this class alone") as caught:
+        read_catalogue(tmp_path / "set")
+    both = {"dot": "set", "up": "set", "bird": "bee", "very far": "far", "part": "bee", "ant": "set"}
+    assert str(tmp_path / "set" / name) in str(caught.value) and both[name] in str(caught.value)
+
+
+def test_links_in_a_folder_that_is_cut_already(tmp_path):
+    make_folder(tmp_path / "elsewhere", ("cat", "dog"))
+    make_folder(tmp_path / "train", ("ant", "bee"))
+    (tmp_path / "set").mkdir()
+    (tmp_path / "set" / "train").symlink_to("../train")
+    for part in ("query", "gallery"):  # a class's pictures among themselves, if somebody likes
+        (tmp_path / "set" / part).symlink_to("../elsewhere")
+    assert by_part(read_catalogue(tmp_path / "set")) == {"train": [0, 1], "query": [2, 3], "gallery": [2, 3]}
+    (tmp_path / "elsewhere" / "cow").symlink_to("../train/bee")
+    with pytest.raises(LabError, match="bee: expected a folder .* which it shares with .*cow"):
+        read_catalogue(tmp_path / "set")
+
+
 def test_a_folder_that_is_cut_already(tmp_path):
     make_folder(tmp_path / "train", ("bee", "ant"))
     make_folder(tmp_path / "test", ("cat",))
@@ -140,10 +173,10 @@ def test_a_table_with_numbers_that_have_gaps(tmp_path):
 
 def test_a_table_with_words_and_a_split(tmp_path):
     table = tmp_path / "list.csv"
-    table.write_text("Label,Path,Split\nzebra,/a/1.png,train\nape,b.png,test\n")
+    table.write_text("Label,Path,Split\nzebra,/a/../1.png,train\nape,c/../b.png,test\n")
     found = read_catalogue(table)
     assert by_part(found) == {"train": [1], "test": [0]} and found.class_names == {0: "ape", 1: "zebra"}
-    assert str(found.path(0)) == "/a/1.png"
+    assert str(found.path(0)) == "/a/../1.png" and found.path(1).name == "b.png"
 
 
 @pytest.mark.parametrize(
@@ -160,6 +193,9 @@ def test_a_table_with_words_and_a_split(tmp_path):
         ("path,label,path\na.png,1,b.png\n", "every column once; got path 2 times"),
         ("path,label\na.png,1\nb.png,2,3,4\n", "line 3: expected as many cells as there are columns; got 2 more: '3'"),
         ("path,label\na\0.png,1\n", "line 2: expected the name of a file"),
+        ("path,label\na.png,1\n../b.png,2\n", "line 3: expected a path inside .*; got '../b.png'. Give an absolute path"),
+        ("path,label\na/../../b.png,1\n", "line 2: expected a path inside"),
+        ("path,label\n..,1\n", "line 2: expected a path inside"),
         ("path,label\na.png," + "x" * 140_000 + "\n", "line 2: expected a line of a table; got field larger"),
     ],
 )
