@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from labkit.ccp_input import check_call, check_pool, check_takes_pairs
+from labkit.ccp_input import check_call, check_choosing, check_model, check_pool, check_takes_pairs
 from labkit.ccp_progress import Progress, Verdict
 from labkit.errors import LabError
 from labkit.losses.base import normalized_as
@@ -188,6 +188,7 @@ class AlternatingProjections(nn.Module):
         LabError : another shape, NaN, or fewer than K valid entries for a class.
         """
         pool, valid = check_pool(pool, mask, self._shape)
+        check_choosing(generator, optimizer)
         points = self.normalized(pool.to(self.proxies))
         radii = None
         if self.selection == "random":
@@ -210,7 +211,7 @@ class AlternatingProjections(nn.Module):
         Call it between `backward()` and the optimiser's step (before clipping). It does nothing in the first problem,
         but remembers the model whose solution `observe` has to keep.
         """
-        self._model = [model]
+        self._model = [check_model(model)]
         if self.problem > 0 and self.projection_weight > 0:
             self.progress.add_pull(model, self.projection_weight)
 
@@ -228,7 +229,7 @@ class AlternatingProjections(nn.Module):
         model : the network; by default the one last given to `add_projection_gradient`.
         """
         check_number("map_at_r", map_at_r, low=0, high=1)
-        model = model if model is not None else (self._model[0] if self._model else None)
+        model = check_model(model) if model is not None else (self._model[0] if self._model else None)
         verdict = self.progress.note(map_at_r, self.proxies, model, self.patience, self.grace)
         if verdict == "next problem":
             self.close(model)
@@ -237,7 +238,7 @@ class AlternatingProjections(nn.Module):
     @torch.no_grad()
     def close(self, model: nn.Module | None = None) -> None:
         """End the problem now, as `observe` does on "next problem"; draw a pool and call `initialize` then."""
-        self.progress.close(model, self.restore_best)
+        self.progress.close(None if model is None else check_model(model), self.restore_best)
 
     def get_extra_state(self) -> dict[str, Any]:
         """State beyond the proxies, as tensors and numbers only, so that loading needs no pickle."""
@@ -245,5 +246,5 @@ class AlternatingProjections(nn.Module):
 
     def set_extra_state(self, state: dict[str, Any]) -> None:
         """Take back what `get_extra_state` gave."""
+        self.progress.restore(state)
         self.initialized = state["initialized"]
-        vars(self.progress).update({name: value for name, value in state.items() if name != "initialized"})

@@ -8,7 +8,15 @@ import torch
 from torch import Tensor, nn
 
 from labkit.errors import LabError
-from labkit.validation import check_embeddings, check_finite, check_labels, check_takes, describe
+from labkit.validation import (
+    check_dense,
+    check_embeddings,
+    check_finite,
+    check_labels,
+    check_stored,
+    check_takes,
+    describe,
+)
 
 
 def check_takes_pairs(loss: Any, owned: bool, pair_weight: float) -> None:
@@ -18,6 +26,8 @@ def check_takes_pairs(loss: Any, owned: bool, pair_weight: float) -> None:
     ------
     LabError : says which argument it lacks.
     """
+    if not callable(loss):
+        raise LabError("loss", "a loss, something to be called", describe(loss))
     name, call = type(loss).__name__, getattr(loss, "forward", loss)
     if owned or pair_weight > 0:
         check_takes(name, call, "embeddings", "labels", "indices_tuple")
@@ -54,9 +64,11 @@ def check_pool(pool: Any, mask: Any, shape: tuple[int, int, int]) -> tuple[Tenso
         raise LabError("pool", f"a tensor of shape (C, b, D) = ({classes}, b, {size})", describe(pool))
     if not pool.is_floating_point():
         raise LabError("pool", "a floating dtype", describe(pool))
+    check_dense("pool", pool)
     if mask is None:
         valid = torch.ones(pool.shape[:2], dtype=torch.bool, device=pool.device)
     elif isinstance(mask, Tensor) and mask.dtype == torch.bool and mask.shape == pool.shape[:2]:
+        check_stored("mask", mask)
         valid = mask.to(pool.device)
         pool = pool.masked_fill(~valid[:, :, None], 0.0)
     else:
@@ -68,6 +80,21 @@ def check_pool(pool: Any, mask: Any, shape: tuple[int, int, int]) -> tuple[Tenso
         hint = "Draw more, or lower proxies_per_class."
         raise LabError("pool", f"at least K = {proxies} samples of every class", f"{int(counts[short])} of class {short}", hint)
     return pool, valid
+
+
+def check_model(model: Any) -> nn.Module:
+    """Refuse what is no network."""
+    if not isinstance(model, nn.Module):
+        raise LabError("model", "the network, a torch.nn.Module", describe(model))
+    return model
+
+
+def check_choosing(generator: Any, optimizer: Any) -> None:
+    """Refuse what is no generator and no optimiser; None is welcome for either."""
+    if not (generator is None or isinstance(generator, torch.Generator)):
+        raise LabError("generator", "a torch.Generator or None", describe(generator))
+    if not (optimizer is None or isinstance(optimizer, torch.optim.Optimizer)):
+        raise LabError("optimizer", "a torch.optim.Optimizer or None", describe(optimizer))
 
 
 def check_same_model(model: nn.Module, previous: list[Tensor] | None) -> list[nn.Parameter]:

@@ -11,7 +11,7 @@ from torch.autograd.function import once_differentiable
 from labkit.errors import LabError
 from labkit.measures import DistanceBlock
 from labkit.scaling import careful_rows, rescaled, unscaled, unusual
-from labkit.validation import check_choice, check_embeddings, check_finite, describe
+from labkit.validation import check_choice, check_dense, check_embeddings, check_finite, describe
 
 NORMALIZATIONS = ("lipschitz", "l2")
 
@@ -75,11 +75,14 @@ def normalize(x: Tensor, kind: str | None) -> Tensor:
 
     Raises
     ------
-    LabError : `kind` is something else (the nearest name is suggested), or `x` is not a floating tensor.
+    LabError : `kind` is something else (the nearest name is suggested), or `x` is not a floating tensor, sparse, on the device
+        "meta", of 8-bit floats, NaN or infinite.
     """
     check_normalize(kind)
     if not isinstance(x, Tensor) or not x.is_floating_point() or x.ndim == 0:
         raise LabError("x", "a floating tensor of shape (..., D)", describe(x))
+    check_dense("x", x)
+    check_finite("x", x)
     wide = at_least_float32(x)
     result: Tensor = wide if kind is None else _Normalize.apply(wide, kind)
     return result
@@ -97,7 +100,7 @@ def lipschitz_normalize(x: Tensor) -> Tensor:
 
     Raises
     ------
-    LabError : `x` is not a floating tensor.
+    LabError : as `normalize`.
 
     Examples
     --------

@@ -23,7 +23,7 @@ class DistanceBlock:
     """
 
     def __init__(self, x: Tensor, y: Tensor, own: int | None = None, y_squared: Tensor | None = None) -> None:
-        self.x, self.y = x, y
+        self.x, self.y, self.own = x, y, own
         self.values: Tensor
         self.close: Pairs | None = None
         self.direct = x.shape[1] <= DIRECT_WIDTH
@@ -64,6 +64,8 @@ class DistanceBlock:
             slopes[self.close] = 0.0
         least = torch.finfo(slopes.dtype).tiny ** 0.5  # far below any distance, yet slopes / least stays finite
         weights = slopes.div_(self.values.clamp_(min=least))
+        if self.own is not None:
+            weights.diagonal(self.own).zero_()  # a miner may name a sample with itself
         times = 2 if mirrored and symmetric else 1
         if mirrored:
             weights, grad_y = weights if symmetric else torch.add(weights, weights.T, out=self.values), None

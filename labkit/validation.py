@@ -68,8 +68,9 @@ def check_embeddings(name: str, embeddings: Any, *, finite: bool = True) -> Tens
     ------
     LabError : not a tensor, not two-dimensional, empty, integer or complex, sparse, on the device "meta", NaN or infinite.
     """
-    if not isinstance(embeddings, Tensor):
-        raise LabError(name, "a torch.Tensor of shape (n, D)", describe(embeddings))
+    if not isinstance(embeddings, Tensor) or embeddings.is_nested:
+        kind = "a nested tensor" if isinstance(embeddings, Tensor) else describe(embeddings)
+        raise LabError(name, "a torch.Tensor of shape (n, D)", kind)
     if embeddings.ndim != 2:
         raise LabError(name, "two dimensions, (n, D)", describe(embeddings))
     if embeddings.shape[0] == 0 or embeddings.shape[1] == 0:
@@ -79,6 +80,9 @@ def check_embeddings(name: str, embeddings: Any, *, finite: bool = True) -> Tens
     check_dense(name, embeddings)
     if finite:
         check_finite(name, embeddings)
+    if embeddings.is_inference() and not torch.is_inference_mode_enabled():
+        kept: Tensor = embeddings.clone()  # what was made in inference mode could not be kept for a backward pass
+        return kept
     return embeddings
 
 
@@ -111,7 +115,8 @@ def check_number(
     """Return `value` if it is a finite number in [low, high] ((low, high] with `open_low`), whole where asked.
 
     A whole number is an int or a NumPy integer of at most 64 bits, and comes back as an int. 2.0 is none: what takes
-    sizes and counts (ranges, shapes, layers) does not take it either.
+    sizes and counts (ranges, shapes, layers) does not take it either. An int of more than 64 bits, which torch cannot take, is
+    refused everywhere.
 
     Raises
     ------
@@ -123,9 +128,11 @@ def check_number(
         raise LabError(name, "a whole number" if whole else "a number", describe(value), hint)
     number: float = operator.index(value) if whole else value
     too_low = number <= low if open_low else number < low
-    too_large = not -(2**63) <= number < 2**63 if whole else not _is_finite(number)
-    if whole and too_large:
-        raise LabError(name, "a whole number of at most 64 bits", describe(number))
+    wide = isinstance(number, int) and not -(2**63) <= number < 2**63
+    too_large = wide or not _is_finite(number)
+    if wide and (whole or _is_finite(number)):
+        hint = "" if whole else f"Write {float(number):g}."
+        raise LabError(name, "a whole number of at most 64 bits", describe(number), hint)
     if too_large or too_low or number > high:
         left = "(" if open_low or low == -math.inf else "["
         right = ")" if high == math.inf else "]"
@@ -144,14 +151,19 @@ def _is_finite(value: float) -> bool:
 
 
 def check_loss_value(loss: Any, value: Any) -> Tensor:
-    """Return what `loss` gave if it is a real 0-d tensor, which is what can be trained with.
+    """Return what `loss` gave if it is a finite real 0-d tensor, which is what can be trained with.
 
     Raises
     ------
-    LabError : no tensor, another shape, or complex.
+    LabError : no tensor, another shape, complex, sparse, on the device "meta", NaN or infinite. It is named after the loss.
     """
+    name = getattr(loss, "__name__", type(loss).__name__)
     if not isinstance(value, Tensor) or value.ndim != 0 or value.is_complex():
-        raise LabError(type(loss).__name__, "a loss that gives a real 0-d tensor", describe(value), "Perhaps .mean() is missing.")
+        raise LabError(name, "a loss that gives a real 0-d tensor", describe(value), "Perhaps .mean() is missing.")
+    check_stored(name, value)
+    if not math.isfinite(float(value.detach())):
+        hint = "A mean over no pairs is NaN: sum and divide by max(1, count)."
+        raise LabError(name, "a loss that gives a finite number", float(value.detach()), hint)
     return value
 
 

@@ -12,7 +12,9 @@ from labkit.errors import LabError
 from labkit.geometry import cosine_similarity, pairwise_distance
 from labkit.losses.base import BaseLoss
 from labkit.losses.batch import Batch
-from labkit.validation import check_choice, check_takes, describe
+from labkit.validation import check_choice, check_loss_value, check_takes, describe
+
+_NOTHING = object()
 
 
 class FunctionLoss(BaseLoss):
@@ -46,7 +48,7 @@ class FunctionLoss(BaseLoss):
         super().__init__(normalize)
         self.function = function
         self.on = on
-        self._checked: Callable[..., Any] | None = None  # the function whose arguments have been looked at
+        self._checked: Any = _NOTHING  # the function whose arguments have been looked at
 
     def check_parameters(self) -> None:
         check_choice("on", self.on, ("distance", "similarity"))
@@ -70,13 +72,7 @@ class FunctionLoss(BaseLoss):
         if batch.terms is not None:
             same, different = (_named(pairs, values) for pairs in _sides(batch.terms))
         result = self.function(values, same, different)
-        name = getattr(self.function, "__name__", "function")
-        if not isinstance(result, Tensor) or result.ndim != 0:
-            raise LabError(name, "a 0-d tensor returned", describe(result))
-        if not bool(torch.isfinite(result)):
-            hint = "A mean over no pairs is NaN: sum and divide by max(1, count)."
-            raise LabError(name, "a finite loss returned", float(result.detach()), hint)
-        return result
+        return check_loss_value(self.function, result)
 
 
 def _sides(terms: tuple[Tensor, ...]) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]]:

@@ -69,7 +69,7 @@ class CrossBatchMemory(nn.Module):
         return {"steps": self.steps}
 
     def set_extra_state(self, state: dict[str, int]) -> None:
-        self.steps = state["steps"]
+        self.steps = int(check_number("steps", state.get("steps") if isinstance(state, dict) else None, low=0, whole=True))
 
     def forward(
         self, embeddings: Tensor, labels: Tensor, indices_tuple: tuple[Tensor, ...] | None = None,
@@ -99,7 +99,7 @@ class CrossBatchMemory(nn.Module):
                 raise LabError("sample_ids", "integers >= 0", int(sample_ids.min()))
         total = check_loss_value(self.loss, self.loss(embeddings, labels, indices_tuple, ref_emb, ref_labels))
         if self.steps >= self.warmup_steps and self.memory.filled > 0:
-            total = total + self._against_memory(x, labels, sample_ids)
+            total = total + check_loss_value(self.loss, self._against_memory(x, labels, sample_ids))
         if self.training:
             self.steps += 1
             kept = self.loss.normalized(x.detach()) if isinstance(self.loss, PairLoss) else x.detach()

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from labkit.errors import LabError
 from labkit.geometry import check_normalize, normalize
-from labkit.validation import describe
+from labkit.validation import check_loss_value, check_takes, describe
 
 
 class MinedLoss(nn.Module):
@@ -68,14 +68,13 @@ class MinedLoss(nn.Module):
     ) -> Tensor:
         """The loss of what the miner picked; an `indices_tuple` that is given goes before it. Shapes as for every loss."""
         check_normalize(self.normalize)
-        for name, part in (("loss", self.loss), ("miner", self.miner)):
-            if not callable(part) and not (name == "miner" and part is None):
+        references = "ref_emb", "ref_labels"
+        for name, part, takes in (("loss", self.loss, ("indices_tuple", *references)), ("miner", self.miner, references)):
+            if name == "miner" and part is None:
+                continue
+            if not callable(part):
                 raise LabError(name, "something that can be called", describe(part))
+            check_takes(name, getattr(part, "forward", part), "embeddings", "labels", *takes)
         if indices_tuple is None:
             indices_tuple = self.picked(embeddings, labels, ref_emb, ref_labels)
-        result = self.loss(embeddings, labels, indices_tuple, ref_emb, ref_labels)
-        if not isinstance(result, Tensor) or result.ndim != 0:
-            raise LabError("loss", "a loss that gives a 0-d tensor", describe(result), 'Some reducers do not: take "mean".')
-        if not bool(torch.isfinite(result)):
-            raise LabError("loss", "a finite value", f"{result.item()} from {type(self.loss).__name__}")
-        return result
+        return check_loss_value(self.loss, self.loss(embeddings, labels, indices_tuple, ref_emb, ref_labels))

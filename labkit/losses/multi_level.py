@@ -9,7 +9,8 @@ from torch import Tensor, nn
 
 from labkit.errors import LabError
 from labkit.losses.base import normalized_as
-from labkit.validation import check_embeddings, describe
+from labkit.losses.proxy_base import BaseProxyLoss
+from labkit.validation import check_embeddings, check_loss_value, check_takes, describe
 
 
 class MultiLevelLoss(nn.Module):
@@ -38,6 +39,9 @@ class MultiLevelLoss(nn.Module):
         super().__init__()
         if not isinstance(losses, Sequence) or not losses or not all(isinstance(loss, nn.Module) for loss in losses):
             raise LabError("losses", "a list of one loss for each level", describe(losses))
+        for number, loss in enumerate(losses):
+            arguments = "embeddings", "labels", "indices_tuple", "ref_emb", "ref_labels"
+            check_takes(f"losses[{number}]", loss.forward, *arguments[: 3 if isinstance(loss, BaseProxyLoss) else 5])
         self.losses = nn.ModuleList(losses)
 
     def split(self, name: str, values: Tensor) -> tuple[Tensor, ...]:
@@ -66,4 +70,5 @@ class MultiLevelLoss(nn.Module):
         levels = self.split("embeddings", embeddings)
         references = [None] * len(levels) if ref_emb is None else self.split("ref_emb", ref_emb)
         parts = zip(self.losses, levels, references)
-        return torch.stack([loss(x, labels, indices_tuple, r, ref_labels) for loss, x, r in parts]).sum()
+        values = [check_loss_value(loss, loss(x, labels, indices_tuple, r, ref_labels)) for loss, x, r in parts]
+        return torch.stack(values).sum()

@@ -14,7 +14,7 @@ from labkit.geometry import at_least_float32, check_normalize
 from labkit.losses.base import BaseLoss
 from labkit.losses.batch import Batch
 from labkit.losses.similarity import similarity
-from labkit.validation import check_choice, check_embeddings, check_finite, check_number, describe
+from labkit.validation import check_choice, check_embeddings, check_finite, check_number, check_takes, describe
 
 OPTIONS: dict[str, Any] = {"normalize": "l2", "distance": None, "reducer": None, "generator": None}
 OPTIONS |= {"embedding_regularizer": None, "embedding_reg_weight": 1.0}
@@ -76,6 +76,7 @@ class BaseProxyLoss(BaseLoss):
             if weight_init_func is None:
                 self.init_weight(self.weight, settings["generator"])
             elif callable(weight_init_func):
+                check_takes("weight_init_func", weight_init_func, "weight")
                 weight_init_func(self.weight)
             else:
                 raise LabError("weight_init_func", "something to call with weight, or None", describe(weight_init_func))

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from labkit.errors import LabError
 from labkit.validation import check_number
 
 UNKNOWN = -1  # the id of an embedding that came without one
@@ -34,7 +35,10 @@ class EmbeddingQueue(nn.Module):
         self.size = int(check_number("memory_size", size, low=1, whole=True))
         self.width = int(check_number("embedding_size", width, low=1, whole=True))
         self.pushed = 0  # rows that ever came
-        self.register_buffer("embeddings", torch.zeros(self.size, self.width))
+        try:
+            self.register_buffer("embeddings", torch.zeros(self.size, self.width))
+        except RuntimeError as error:  # of the allocator
+            raise LabError("memory_size", "rows that fit into memory", f"{self.size:,} x {self.width:,}") from error
         self.register_buffer("labels", torch.zeros(self.size, dtype=torch.long))
         self.register_buffer("ids", torch.full((self.size,), UNKNOWN))
         self.register_load_state_dict_pre_hook(_follow_dtype)  # type: ignore[no-untyped-call]
@@ -70,7 +74,7 @@ class EmbeddingQueue(nn.Module):
         return {"pushed": self.pushed}
 
     def set_extra_state(self, state: dict[str, int]) -> None:
-        self.pushed = state["pushed"]
+        self.pushed = int(check_number("pushed", state.get("pushed") if isinstance(state, dict) else None, low=0, whole=True))
 
 
 def _follow_dtype(module: EmbeddingQueue, state: dict[str, Any], prefix: str, *rest: Any) -> None:

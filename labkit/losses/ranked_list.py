@@ -73,9 +73,10 @@ class RankedListLoss(PairLoss):
 
     def check_parameters(self) -> None:
         check_choice("anchor", self.anchor, ("proxy", "sample"))
-        for name in ("alpha", "margin", "weight"):
+        for name in ("alpha", "margin"):
             check_number(name, getattr(self, name), low=0.0)
-        check_number("temperature", self.temperature, low=0.0, high=1e30)  # infinity times a difference of 0 is NaN
+        for name in ("temperature", "weight"):
+            check_number(name, getattr(self, name), low=0.0, high=1e30)  # infinity times a difference of 0 is NaN
 
     def compute(self, batch: Batch) -> Tensor:
         x, alone = batch.embeddings, batch.references is None and batch.terms is None and batch.excluded is None

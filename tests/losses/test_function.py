@@ -55,12 +55,12 @@ def test_it_works_inside_alternating_projections():
 @pytest.mark.parametrize(
     ("function", "message"),
     [
-        (lambda d, s, o: 3.0, "a 0-d tensor returned; got 3.0"),
-        (lambda d, s, o: d, "a 0-d tensor returned; got a Tensor of shape"),
+        (lambda d, s, o: 3.0, "a loss that gives a real 0-d tensor; got 3.0"),
+        (lambda d, s, o: d, "a loss that gives a real 0-d tensor; got a Tensor of shape"),
         (5, "function: expected a function of values, same, different; got 5"),
         (lambda d, s: d.sum(), r"called as <lambda>\(values, same, different\); got \(d, s\): too many"),
         (lambda d, s, o, *, m: d.sum(), "missing a required argument: 'm'"),
-        (lambda d, s, o: d[s & o].mean(), "a finite loss returned; got nan. A mean over no pairs"),
+        (lambda d, s, o: d[s & o].mean(), "a loss that gives a finite number; got nan. A mean over no pairs"),
     ],
 )
 def test_bad_functions_are_named(function, message):

@@ -95,12 +95,12 @@ def test_bad_parts_are_named(loss, message):
 def test_a_result_that_is_no_number_is_named():
     x, labels = data()
     each = peer.TripletMarginLoss(reducer=reducers.DoNothingReducer())
-    with pytest.raises(LabError, match="a loss that gives a 0-d tensor"):
+    with pytest.raises(LabError, match="a loss that gives a real 0-d tensor"):
         MinedLoss(each)(x, labels)
 
     class Broken(nn.Module):
         def forward(self, x, labels, indices_tuple, ref_emb, ref_labels):
             return x.sum() * float("nan")
 
-    with pytest.raises(LabError, match="a finite value; got nan from Broken"):
+    with pytest.raises(LabError, match="Broken: expected a loss that gives a finite number; got nan"):
         MinedLoss(Broken())(x, labels)
