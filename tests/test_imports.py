@@ -88,6 +88,20 @@ def test_the_arrows_check_sees_what_it_should(room, source, wrong):
     assert list(wrong_arrows(room, source)) == wrong
 
 
+def taken_from_tests(source):
+    """What a test takes from a file of tests; what two of them need stands in a file beside them."""
+    return [name for name in imports(source) if any(part.startswith("test_") for part in name.split(".")[:-1])]
+
+
+def test_no_file_of_tests_needs_another():
+    """So that each can be moved, and run alone."""
+    found = {path: taken_from_tests(path.read_text(encoding="utf-8")) for path in sorted((ROOT / "tests").rglob("*.py"))}
+    assert {path: names for path, names in found.items() if names} == {}
+    assert taken_from_tests("from tests.losses.test_peer import batch\nfrom tests.command import test_mode") == [
+        "tests.losses.test_peer.batch"
+    ]
+
+
 # ---------------------------------------------------------------- cheap import
 
 HEAVY = (
