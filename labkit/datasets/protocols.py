@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -105,13 +105,9 @@ def load_images(
     -----
     DataWarning : a partial copy, classes with no picture or one, skipped pictures, one file in two classes.
     """
-    check_choice("protocol", protocol, PROTOCOLS)
     check_choice("unusable", unusable, UNUSABLE)
     check_choice("not_colour", not_colour, NOT_COLOUR)
-    check_number("folds", folds, low=2, whole=True)
-    check_number("fold", fold, low=0, high=folds - 1, whole=True)
-    if train_folds is not None:
-        check_number("train_folds", train_folds, low=1, high=folds - 1, whole=True)
+    _check_folds(protocol, fold, folds, train_folds)
     views = views or Views()
     catalogue = read_catalogue(source, root)
     store = PictureStore(
@@ -126,10 +122,8 @@ def load_images(
     for name in ("train", "test", *(["held_out"] if protocol == "mlrc" else [])):
         if name not in parts:
             raise LabError(str(catalogue.folder), f"pictures for {name.replace('_', ' ')}", "none")
-    counts = ", ".join(f"{len(p):,} of {len(set(p.labels.tolist())):,} classes {_WORDS[n]}" for n, p in parts.items())
     how = f"fold {fold} of {folds}" if protocol == "mlrc" else "conventional protocol"
-    whole = "" if not catalogue.shortfall() else ", a partial copy"
-    description = f"Data in use: {catalogue.name}{whole}, {how}: {counts}; {views.size} pixels."
+    description = f"Data in use: {_described(catalogue, how, parts)}; {views.size} pixels."
     names = tuple(catalogue.class_names.get(label, str(label)) for label in order)
     train = parts["train"]
     seen = train.subset(spread_sample(train.labels, SEEN))
@@ -137,6 +131,19 @@ def load_images(
     return PhotoSplits(
         train, parts.get("held_out", seen), parts["test"], catalogue.name, description, names, seen, gallery=parts.get("gallery")  # type: ignore[arg-type]
     )  # fmt: skip
+
+
+def _check_folds(protocol: str, fold: int, folds: int, train_folds: int | None) -> None:
+    check_choice("protocol", protocol, PROTOCOLS)
+    check_number("folds", folds, low=2, whole=True)
+    check_number("fold", fold, low=0, high=folds - 1, whole=True)
+    if train_folds is not None:
+        check_number("train_folds", train_folds, low=1, high=folds - 1, whole=True)
+
+
+def _described(catalogue: Catalogue, how: str, parts: Mapping[str, PhotoSet]) -> str:
+    counts = ", ".join(f"{len(p):,} of {len(set(p.labels.tolist())):,} classes {_WORDS[n]}" for n, p in parts.items())
+    return f"{catalogue.name}{', a partial copy' if catalogue.shortfall() else ''}, {how}: {counts}"
 
 
 def cut_classes(
