@@ -115,13 +115,15 @@ def without_spread(runs: Runs) -> str:
     """Which runs have one proxy per class, so that no curve of their spread is drawn, in words; empty where none has."""
     spreads = {name: series(recording, "proxy_spread")[1] for name, recording in runs.items()}
     alone = [name for name, values in spreads.items() if len(values) and not (values > 0).any()]
-    return NO_SPREAD if len(alone) == len(runs) else f"{', '.join(alone)}: one proxy per class, no spread" if alone else ""
+    return NO_SPREAD if len(alone) == len(runs) else f"no spread, one proxy per class:\n{', '.join(alone)}" if alone else ""
 
 
 def remark(text: str, axis: int) -> dict[str, Any]:
-    """A line of text in the middle of a subplot, by the number of its axes."""
-    return {"text": plain(text), "x": 0.5, "y": 0.5, "xref": f"x{axis} domain", "yref": f"y{axis} domain",
-            "xanchor": "center", "showarrow": False, "font": {"size": 12, "color": INK}}  # fmt: skip
+    """A line of text in the middle of a subplot, by the number of its axes; several lines stand over it."""
+    over = "\n" in text
+    return {"text": plain(text).replace("\n", "<br>"), "x": 0.5, "xref": f"x{axis} domain", "yref": f"y{axis} domain",
+            "y": 1 if over else 0.5, "yanchor": "bottom" if over else "middle", "xanchor": "center", "showarrow": False,
+            "bgcolor": "rgba(255, 255, 255, 0.85)", "font": {"size": 11 if over else 12, "color": INK}}  # fmt: skip
 
 
 def curve_axis(runs: Runs, key: str, logarithmic: bool) -> dict[str, Any]:

@@ -67,20 +67,38 @@ def distance_histograms(
         (distances[together], "same class", SAME),
         (distances[~together], "different classes", OTHER),
     ):
-        if not len(values):
-            continue
-        density = np.histogram(values, edges, density=True)[0]
-        fig.add_scatter(
-            x=edges.round(4), y=np.append(density, density[-1]).round(4),
-            mode="lines", line={"shape": "hv", "color": color},
-            fill="tozeroy", fillcolor=translucent(color, 0.2), name=f"{name} ({len(values):,} pairs)",
-            hovertemplate="%{x:.3f}: density %{y:.2f}<extra>" + name + "</extra>",
-        )  # fmt: skip
-        top = int(density.argmax())
-        side = "left" if top < bins / 2 else "right"  # into the picture, clear of its edges
-        fig.add_annotation(
-            x=edges[top], y=density[top], text=name, font_color=color, showarrow=False, xanchor=side, yanchor="bottom"
-        )
+        if len(values):
+            _add_histogram(fig, values, edges, name, color)
+    sentences = _add_margins(fig, distances, together, pos_margin, neg_margin)
+    note = f"{len(rows):,} of {len(x):,} samples" if len(rows) < len(x) else f"{len(x):,} samples"
+    head = "; ".join(sentences) or _means(distances, together)
+    present(fig, title if title is not None else head, note, width=width, height=360, above=25)
+    fig.update_layout(legend={"x": 1, "xanchor": "right", "y": 0.98})
+    fig.update_xaxes(title_text="Euclidean distance between two samples", rangemode="tozero")
+    fig.update_yaxes(title_text="density of pairs (per unit distance)", rangemode="tozero")
+    return fig
+
+
+def _add_histogram(fig: Any, values: Floats, edges: Floats, name: str, color: str) -> None:
+    """The density of some distances over (bins + 1,) edges, with its name at its top."""
+    density = np.histogram(values, edges, density=True)[0]
+    fig.add_scatter(
+        x=edges.round(4), y=np.append(density, density[-1]).round(4),
+        mode="lines", line={"shape": "hv", "color": color},
+        fill="tozeroy", fillcolor=translucent(color, 0.2), name=f"{name} ({len(values):,} pairs)",
+        hovertemplate="%{x:.3f}: density %{y:.2f}<extra>" + name + "</extra>",
+    )  # fmt: skip
+    top = int(density.argmax())
+    side = "left" if top < len(density) / 2 else "right"  # into the picture, clear of its edges
+    fig.add_annotation(
+        x=edges[top], y=density[top], text=name, font_color=color, showarrow=False, xanchor=side, yanchor="bottom"
+    )
+
+
+def _add_margins(
+    fig: Any, distances: Floats, together: Any, pos_margin: float | None, neg_margin: float | None
+) -> list[str]:
+    """A line at each margin; what share of the pairs violates it, in words."""
     sentences = []
     for margin, mark, chosen, sign, saying in (
         (pos_margin, "m⁺", together, 1, "of same-class pairs lie beyond"),
@@ -98,13 +116,7 @@ def distance_histograms(
             line={"color": INK, "width": 2, "dash": "dot"},
             annotation={"text": f"{mark} = {margin:g}", "yanchor": "bottom"},
         )
-    note = f"{len(rows):,} of {len(x):,} samples" if len(rows) < len(x) else f"{len(x):,} samples"
-    head = "; ".join(sentences) or _means(distances, together)
-    present(fig, title if title is not None else head, note, width=width, height=360, above=25)
-    fig.update_layout(legend={"x": 1, "xanchor": "right", "y": 0.98})
-    fig.update_xaxes(title_text="Euclidean distance between two samples", rangemode="tozero")
-    fig.update_yaxes(title_text="density of pairs (per unit distance)", rangemode="tozero")
-    return fig
+    return sentences
 
 
 def _pairs(x: Floats) -> Floats:

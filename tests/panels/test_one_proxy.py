@@ -49,7 +49,8 @@ def test_the_comparison_says_which_runs_have_none(others):
     panel = RunComparison(runs)
     (said,) = remarks(panel.figure)
     place, maps = [key for key, _, _ in CURVES].index("proxy_spread"), len(runs)
-    assert said.text == ("one &lt;1&gt;, one: one proxy per class, no spread" if others else NO_SPREAD)
+    assert said.text == ("no spread, one proxy per class:<br>one &lt;1&gt;, one" if others else NO_SPREAD)
+    assert said.yanchor == ("bottom" if others else "middle")  # over the others' curves
     assert said.yref == f"y{maps + place + 1} domain"
     curve = [trace for trace in panel.figure.data if trace.xaxis == f"x{maps + place + 1}"]
     assert [len(trace.x) for trace in curve[:4]] == [0] * 4 and all(len(trace.x) for trace in curve[4:])
