@@ -150,18 +150,20 @@ def _is_finite(value: float) -> bool:
         return False
 
 
-def check_loss_value(loss: Any, value: Any) -> Tensor:
-    """Return what `loss` gave if it is a finite real 0-d tensor, which is what can be trained with.
+def check_loss_value(loss: Any, value: Any, *, finite: bool = False) -> Tensor:
+    """Return what `loss` gave if it is a real 0-d tensor, which is what can be trained with.
+
+    finite : whether NaN and infinity are refused here; else a trainer does it, which knows the step.
 
     Raises
     ------
-    LabError : no tensor, another shape, complex, sparse, on the device "meta", NaN or infinite. It is named after the loss.
+    LabError : no tensor, another shape, complex, sparse, or on the device "meta". It is named after the loss.
     """
     name = getattr(loss, "__name__", type(loss).__name__)
     if not isinstance(value, Tensor) or value.ndim != 0 or value.is_complex():
         raise LabError(name, "a loss that gives a real 0-d tensor", describe(value), "Perhaps .mean() is missing.")
     check_stored(name, value)
-    if not math.isfinite(float(value.detach())):
+    if finite and not math.isfinite(float(value.detach())):
         hint = "A mean over no pairs is NaN: sum and divide by max(1, count)."
         raise LabError(name, "a loss that gives a finite number", float(value.detach()), hint)
     return value

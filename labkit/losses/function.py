@@ -72,7 +72,7 @@ class FunctionLoss(BaseLoss):
         if batch.terms is not None:
             same, different = (_named(pairs, values) for pairs in _sides(batch.terms))
         result = self.function(values, same, different)
-        return check_loss_value(self.function, result)
+        return check_loss_value(self.function, result, finite=True)
 
 
 def _sides(terms: tuple[Tensor, ...]) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]]:

@@ -77,4 +77,5 @@ class MinedLoss(nn.Module):
             check_takes(name, getattr(part, "forward", part), "embeddings", "labels", *takes)
         if indices_tuple is None:
             indices_tuple = self.picked(embeddings, labels, ref_emb, ref_labels)
-        return check_loss_value(self.loss, self.loss(embeddings, labels, indices_tuple, ref_emb, ref_labels))
+        result = self.loss(embeddings, labels, indices_tuple, ref_emb, ref_labels)
+        return check_loss_value(self.loss, result, finite=True)
