@@ -45,7 +45,11 @@ def test_notebooks_import_exported_names_only(path):
     ("source", "found", "refused"),
     [
         ("from labkit import Trainer", [("labkit", "Trainer")], []),
-        ("import labkit\nfrom labkit.selection import greedy_k_center", [("labkit", ""), ("labkit.selection", "greedy_k_center")], []),
+        (
+            "import labkit\nfrom labkit.selection import greedy_k_center",
+            [("labkit", ""), ("labkit.selection", "greedy_k_center")],
+            [],
+        ),
         ("if True:\n    from labkit.plots.palette import run_line", [("labkit.plots.palette", "run_line")], ["run_line"]),
         ("from labkit.training import trainer", [("labkit.training", "trainer")], ["trainer"]),
         ("from labkit.selection import Tensor", [("labkit.selection", "Tensor")], ["Tensor"]),
