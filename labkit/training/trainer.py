@@ -19,7 +19,6 @@ from labkit.training.experiment import Experiment
 from labkit.training.given import check_given
 from labkit.training.opening import open_pictures, open_splits
 from labkit.training.optimisation import build_optimizer, choose_precision, prepare_groups
-from labkit.training.out_of_memory import memory_named
 from labkit.training.photographs import start_from_pca
 from labkit.training.recorder import fixed_sample, start_recorder
 from labkit.training.recording import Recording
@@ -28,6 +27,7 @@ from labkit.training.registry import build_loss, build_network, build_projection
 from labkit.training.run_folder import begin_folder, building_in, open_folder, run_identity
 from labkit.training.running import run_to_the_end, save_and_tell
 from labkit.training.running_loss import RunningLoss
+from labkit.training.step_errors import errors_named
 from labkit.training.synced_norm import synchronise_batch_norms
 from labkit.training.trainer_state import state_of, take_state
 from labkit.training.way_back import WayBack
@@ -128,14 +128,14 @@ class Trainer:
 
         Raises
         ------
-        LabError : a loss that is not finite, used up or cut off (the message says at which step), too little memory, or
-            another n.
+        LabError : training that diverges, a loss that is not finite, used up or cut off (the message says at which step),
+            too little memory, or another n.
         """
         for _ in range(int(check_number("n", n, low=0, whole=True))):
             if self.done:
                 return
             started = time.perf_counter()
-            with memory_named(self.steps_done):
+            with errors_named(self):
                 self._one_step()
             self.seconds += time.perf_counter() - started
 

@@ -262,8 +262,22 @@ def test_unknown_devices_and_missing_folders_are_named(digits):
 
 
 def test_a_learning_rate_that_explodes_stops_with_a_sentence(digits):
-    with pytest.raises(LabError, match="finite"):
-        Trainer(tiny(**{"optimizer.learning_rate": 1e30}), splits=digits).run(progress=False)
+    told = r"^optimizer.learning_rate: expected .* finite.*; got .* for the backbone, .*: training diverged, at step \d+"
+    for every in (1, 5):  # the first look at the network, or the next batch's loss
+        trainer = Trainer(tiny(evaluate_every=every, **{"optimizer.learning_rate": 1e30}), splits=digits)
+        with pytest.raises(LabError, match=told):
+            trainer.run(progress=False)
+        assert trainer.steps_done <= 2
+
+
+@pytest.mark.parametrize("size", [float("nan"), float("inf"), 1e38])
+def test_the_rate_of_the_group_that_explodes_is_named(digits, size):
+    trainer = Trainer(tiny(**{"optimizer.head_multiplier": 2.0}), splits=digits)
+    trainer.step(3)
+    with torch.no_grad():
+        trainer.model.head.weight[1] = size
+    with pytest.raises(LabError, match=r"for the head, .* diverged, at step 3\..* \(or optimizer.head_multiplier\)"):
+        trainer.step(3)
 
 
 def test_the_default_is_the_paper_s_proof_of_concept():
