@@ -153,7 +153,7 @@ def scale_note(field: Field, log: bool) -> str:
     if not np.any(field.force):
         return "No arrows: the gradient is 0 everywhere"
     if log:
-        return f"An arrow as long as arrows stand apart: a gradient of {unit:.3g}; each third of that less: a tenth"
+        return f"An arrow as long as arrows stand apart: a gradient of {unit:.3g}; each third of it less: a tenth of that"
     return f"An arrow as long as arrows stand apart: a gradient of {unit:.3g}, in this picture; cut at {LONGEST} times that"
 
 
