@@ -138,7 +138,7 @@ def center_choice(
         few = "the nearest" if alike == 1 else f"each of the nearest {alike}"
         head = f"At γ = {at:g} {few} of {len(s)} centres has {own.max():.0%} of the weight"
     present(fig, title if title is not None else head, note, width=width, height=420)
-    fig.update_xaxes(type="log")
+    fig.update_xaxes(**log_ticks(gamma, 6))
     fig.update_xaxes(title_text="γ (logarithmic)", row=2)
     fig.update_yaxes(title_text="weight of the centre", range=[-0.03, 1.03], row=1)
     fig.update_yaxes(title_text="similarity S'<br>to the class", row=2)
