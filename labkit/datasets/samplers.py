@@ -123,6 +123,11 @@ class MPerClassSampler:
                 )
         if not torch.equal(state["sample_decks"].sort().values, own["sample_decks"].sort().values):
             raise LabError("state['sample_decks']", "every sample once", "some missing or repeated")
+        if not torch.equal(state["class_deck"].sort().values, own["class_deck"].sort().values):
+            raise LabError("state['class_deck']", "every class once", "some missing or repeated")
+        for name, sizes in (("class_cursor", len(own["class_deck"])), ("sample_cursors", self._counts)):
+            if bool(((state[name] < 0) | (state[name] > sizes)).any()):
+                raise LabError(f"state[{name!r}]", "places in the decks", "others")
         self._class_deck, self._class_cursor = state["class_deck"].clone(), int(state["class_cursor"])
         self._sample_decks, self._sample_cursors = state["sample_decks"].clone(), state["sample_cursors"].clone()
         self.generator.set_state(state["generator"])

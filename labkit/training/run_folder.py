@@ -24,7 +24,7 @@ from labkit.training.metrics_table import MetricsTable
 from labkit.training.recorder import Recorder
 from labkit.training.recording import Recording
 from labkit.training.world import World
-from labkit.validation import check_path
+from labkit.validation import check_path, describe
 
 
 class RunFolder:
@@ -207,9 +207,10 @@ def run_identity(splits: Splits, loss: nn.Module | None) -> dict[str, str]:
     return {"data": f"{splits.name} {zlib.crc32(repr(summed).encode()):08x}", "loss": re.sub(r" at 0x\w+", "", named)}
 
 
-def check_identity(state: dict[str, Any], identity: dict[str, str]) -> None:
-    """Refuse a checkpoint of a run on other pictures or with another loss of one's own."""
+def check_identity(state: Mapping[str, Any], identity: dict[str, str], source: str) -> None:
+    """Refuse a checkpoint, `source`, of a run on other pictures or with another loss of one's own."""
+    kept = state["identity"]
     for part, mine in identity.items():
-        theirs = state.get("identity", {}).get(part)
-        if theirs != mine:
-            raise LabError("checkpoint", f"a run with the same {part} ({mine})", theirs, "Use another folder.")
+        theirs = kept.get(part) if isinstance(kept, Mapping) else describe(kept)
+        if not isinstance(theirs, str) or theirs != mine:
+            raise LabError(source, f"a run with the same {part} ({mine})", theirs, "Use another folder.")

@@ -106,9 +106,9 @@ class Trainer:
             with self.world.main_first():
                 start_from_pca(self.model, self.splits, self.device)
         learnt = self.loss if self.projections is None or experiment.method == "samples" else self.projections
-        self._learnt = list(learnt.parameters())
-        self.optimizer = build_optimizer(experiment.optimizer, self.model, self._learnt)
-        self.world.agree([*self.model.state_dict().values(), *self._learnt])
+        self.learnt = list(learnt.parameters())
+        self.optimizer = build_optimizer(experiment.optimizer, self.model, self.learnt)
+        self.world.agree([*self.model.state_dict().values(), *self.learnt])
         self._way_back = WayBack(self.scaler, self.model, self.loss)
         self.references = References(experiment, self.loss, self.projections, self.pictures, self.embedder)
         self.sample = fixed_sample(self.splits, experiment.sample_size)
@@ -159,7 +159,7 @@ class Trainer:
             loss = self.references.loss(indices, labels)
             self.optimizer.zero_grad(set_to_none=True)
             self._way_back(loss)
-        self.world.reduce_gradients(self.model.parameters(), self._learnt)
+        self.world.reduce_gradients(self.model.parameters(), self.learnt)
         self.scaler.unscale_(self.optimizer)
         if self.projections is not None:
             self.projections.add_projection_gradient(self.model)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from labkit.errors import LabError, said
+from labkit.training.checkpoint_parts import CHECKS
 from labkit.training.run_folder import check_identity
 
 if TYPE_CHECKING:
@@ -12,6 +15,8 @@ if TYPE_CHECKING:
 
 PARTS = ("model", "optimizer", "scaler", "pictures", "losses", "best", "recorder")  # each with a state of its own
 COUNTS = ("steps_done", "done", "seconds")
+EXPECTED = "the state of the same experiment on the same data"
+HINT = "Without --resume, in another folder, the run starts anew."
 
 
 def state_of(trainer: Trainer) -> dict[str, Any]:
@@ -27,23 +32,34 @@ def state_of(trainer: Trainer) -> dict[str, Any]:
     }
 
 
-def take_state(trainer: Trainer, state: dict[str, Any]) -> None:
+def take_state(trainer: Trainer, state: Any) -> None:
     """Put a trainer where the one that gave `state` stood.
 
     Raises
     ------
-    LabError : a part is missing or belongs to another network.
+    LabError : a part is missing, odd, or belongs to another network or run. It names the checkpoint and the part.
     """
-    check_identity(state, trainer.identity)
-    try:
-        if trainer.projections is not None:
-            trainer.projections.load_state_dict(state["projections"])
-        else:
-            trainer.loss.load_state_dict(state["loss"])
-        for name in PARTS:
+    source = "checkpoint" if trainer.folder is None else str(trainer.folder.path / "checkpoint.pt")
+    own = "loss" if trainer.projections is None else "projections"
+    wanted = ("identity", own, *PARTS, *COUNTS, "anchors")
+    missing = [name for name in wanted if name not in state] if isinstance(state, Mapping) else wanted
+    if missing:
+        raise LabError(source, f"{EXPECTED}, with the parts {', '.join(wanted)}", f"none called {missing[0]}", HINT)
+    check_identity(state, trainer.identity, source)
+    for name in (own, *PARTS):
+        with _taking(source, name):
             getattr(trainer, name).load_state_dict(state[name])
-        for name in COUNTS:
-            setattr(trainer, name, state[name])
-        trainer.references.anchors = state["anchors"]
-    except (KeyError, RuntimeError, TypeError, ValueError) as error:
-        raise LabError("checkpoint", "the state of the same experiment on the same data", said(error)) from error
+    trainer.steps_done, trainer.done, trainer.seconds = (state[name] for name in COUNTS)
+    trainer.references.anchors = state["anchors"]
+    for name, check in CHECKS.items():
+        with _taking(source, name):
+            check(trainer)
+
+
+@contextmanager
+def _taking(source: str, part: str) -> Iterator[None]:
+    """Name the checkpoint and the part in what is raised inside: its readers raise whatever an odd part leads them to."""
+    try:
+        yield
+    except Exception as error:
+        raise LabError(source, EXPECTED, f"{said(error)}, in its part {part}", HINT) from error

@@ -110,6 +110,11 @@ def test_a_state_of_other_labels_is_refused():
     same = MPerClassSampler(torch.arange(4).repeat(3), 2, 2, seeded())
     with pytest.raises(LabError, match="every sample once"):
         same.load_state_dict({**state, "sample_decks": torch.zeros(12, dtype=torch.long)})
+    with pytest.raises(LabError, match="every class once"):
+        same.load_state_dict({**state, "class_deck": torch.zeros(4, dtype=torch.long)})
+    for name, place in (("class_cursor", -1), ("class_cursor", 5), ("sample_cursors", 9)):
+        with pytest.raises(LabError, match="places in the decks"):
+            same.load_state_dict({**state, name: torch.full_like(state[name], place)})
 
 
 @pytest.mark.parametrize(

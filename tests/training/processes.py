@@ -60,7 +60,7 @@ def run_cases(rank, cases, folder):
             trainer = Trainer(experiment, directory=Path(folder) / name, resume=begun)
             trainer.run(progress=False)
             assert trainer.world.size == 2
-            weights = {"model": trainer.model.state_dict(), "learnt": list(trainer._learnt)}
+            weights = {"model": trainer.model.state_dict(), "learnt": list(trainer.learnt)}
             torch.save(weights, Path(folder) / f"{name}-{rank}.pt")
         except Exception:  # noqa: BLE001 - the parent shows it
             (Path(folder) / f"{name}-{rank}.txt").write_text(traceback.format_exc())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 import signal
 import subprocess
@@ -185,6 +186,9 @@ def test_a_damaged_checkpoint_is_named(digits, tmp_path):
             Trainer(tiny(), splits=digits, directory=tmp_path, resume=True)
     path.write_bytes(whole)
     state = torch.load(path, weights_only=True)
+    torch.save({**state, "best": {**state["best"], "weights": {}}}, path)
+    with pytest.raises(LabError, match=r"checkpoint\.pt: expected the state of the same experiment .* in its part best"):
+        Trainer(tiny(), splits=digits, directory=tmp_path, resume=True)
     torch.save({**state, "model": {}}, path)
     with pytest.raises(LabError, match="the state of the same experiment"):
         Trainer(tiny(), splits=digits, directory=tmp_path, resume=True)
@@ -249,6 +253,67 @@ def test_a_state_that_is_refused_without_a_word_is_refused_with_one(digits, monk
     monkeypatch.setattr(trainer.losses, "load_state_dict", silent)
     with pytest.raises(LabError, match="checkpoint: expected the state of the same experiment .*; got RuntimeError"):
         trainer.load_state_dict(state)
+
+
+ODD = [None, "x", -1, float("nan"), torch.full((2, 2), float("nan")), {}, [1]]
+PARTS_OF_A_STATE = [
+    "identity", "identity/data", "steps_done", "done", "seconds", "model", "model/head.weight", "optimizer",
+    "optimizer/state/0", "optimizer/state/0/step", "optimizer/state/0/exp_avg", "optimizer/param_groups",
+    "optimizer/param_groups/0", "optimizer/param_groups/0/lr", "optimizer/param_groups/0/betas", "pictures",
+    "pictures/sampler", "pictures/sampler/class_deck", "pictures/generators", "pictures/generators/views", "losses/sum",
+    "losses/count", "best", "best/score", "best/step", "best/waited", "best/weights", "best/weights/head.weight",
+    "best/references", "recorder", "recorder/steps", "recorder/steps/0", "recorder/embeddings", "recorder/embeddings/1",
+    "recorder/proxies", "recorder/metrics", "recorder/metrics/step", "recorder/metrics/problem", "recorder/problems",
+    "recorder/problems/0/end", "recorder/events/0", "recorder/final/x", "projections", "projections/proxies",
+    "projections/_extra_state/previous_weights", "projections/_extra_state/best_weights/head.weight", "anchors",
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def good_state():
+    from labkit.datasets import load_digits
+
+    trainer = Trainer(tiny(evaluate_every=1), splits=load_digits("digits-8x8"))
+    trainer.step(8)
+    while trainer.projections.progress.observed != 1:
+        trainer.step()
+    assert trainer.projections.problem > 0
+    trainer.recorder.events.append({"step": 1, "what": "looked"})
+    trainer.recorder.final["x"] = 1.0
+    return trainer.state_dict()
+
+
+def with_part(state, path, value):
+    """A copy of a state in which one part, a/b/c, has another value."""
+    whole = part = copy.deepcopy(state)
+    *way, last = [int(key) if key.isdigit() else key for key in path.split("/")]
+    for key in way:
+        part = part[key]
+    part[last] = value
+    return whole
+
+
+@pytest.mark.filterwarnings("ignore:Using a non-tuple sequence")  # of torch, whose tensors take words for places
+@pytest.mark.parametrize("path", PARTS_OF_A_STATE)
+def test_an_odd_part_of_a_checkpoint_is_named_as_it_is_loaded(digits, good_state, path):
+    trainer = Trainer(tiny(evaluate_every=1), splits=digits)
+    for value in ODD:
+        # What is as good as any: no pull yet, no anchors to go back to, nothing final, a rate that the schedule sets anyway.
+        harmless = {"anchors": [None], "recorder/final/x": [-1, ODD[3]], "losses/sum": [-1], "done": [], "seconds": []}
+        if any(value is good for good in harmless.get(path, ())):
+            continue
+        with pytest.raises(LabError, match="^checkpoint: expected ") as caught:
+            trainer.load_state_dict(with_part(good_state, path, value))
+        named = "a run with the same data" if "identity" in path else path.split("/")[0]
+        assert named in str(caught.value) and "\n" not in str(caught.value)
+    trainer.load_state_dict(copy.deepcopy(good_state))
+    trainer.step()
+
+
+@pytest.mark.parametrize("state", [None, 3, [], {}, {"model": {}}])
+def test_what_is_no_state_is_named(digits, state):
+    with pytest.raises(LabError, match="^checkpoint: expected the state .*; got none called"):
+        Trainer(tiny(), splits=digits).load_state_dict(state)
 
 
 def test_unknown_devices_and_missing_folders_are_named(digits):
