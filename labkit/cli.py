@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from labkit.cli_models import add_to
+from labkit.cli_models import add_to, written_to
 from labkit.errors import LabError
 from labkit.set_option import parse_settings
 
@@ -47,14 +47,14 @@ def _process() -> str:
 
 @app.command()
 def poc(
-    out: Annotated[Path, typer.Option(help="Folder for the report and the two recordings.")] = Path("runs/poc"),
+    out: Annotated[str, typer.Option(metavar="<path>", help="Folder for the report and the two recordings.")] = "runs/poc",
     seed: Annotated[int, typer.Option(help="Seed of every random number.")] = 0,
     steps: Annotated[int | None, typer.Option(help="Another number of steps per method.")] = None,
 ) -> None:
     """The proof of concept in a minute: one proxy problem against alternating projections on real digits."""
     from labkit.poc import run_poc, summary
 
-    outcome = run_poc(out, seed=seed, steps=steps, say=typer.echo)
+    outcome = run_poc(written_to("--out", out), seed=seed, steps=steps, say=typer.echo)
     typer.echo("\n" + summary(outcome.recordings) + "\n")
     if outcome.interrupted:
         typer.echo("Interrupted: the report shows what there was until then.")
@@ -69,7 +69,7 @@ def train(
     set_: Annotated[
         list[str] | None, typer.Option("--set", metavar="A.B=V", help="Change a setting; repeatable.")
     ] = None,
-    out: Annotated[Path | None, typer.Option(help="Folder of the run; by default runs/NAME-seedN.")] = None,
+    out: Annotated[str | None, typer.Option(metavar="<path>", help="Folder of the run; by default runs/NAME-seedN.")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in that folder.")] = False,
     device: Annotated[str, typer.Option(help='"auto", "cpu", "cuda" or "mps".')] = "auto",
     fold: Annotated[
@@ -83,12 +83,11 @@ def train(
     On several GPUs: accelerate launch -m labkit train PRESET …
     """
     from labkit.training import Experiment
-    from labkit.training.command import train_command
+    from labkit.training.command import default_folder, train_command
 
     settings = parse_settings((set_ or []) + ([f"photos.fold={fold}"] if fold not in ("", "all") else []))
     experiment = Experiment.preset(preset, **settings)
-    number = f"-fold{fold}" if fold else ""
-    folder = out or Path("runs") / f"{experiment.name}{number}-seed{experiment.seed}"
+    folder = default_folder(experiment, fold) if out is None else written_to("--out", out)
     say = _silent if _process() else typer.echo
     try:
         train_command(experiment, folder, fold=fold, resume=resume, device=device, tensorboard=tensorboard, say=say)
@@ -113,17 +112,20 @@ def presets(words: Annotated[list[str] | None, typer.Argument(help="Only names t
 @app.command()
 def report(
     runs: Annotated[list[Path], typer.Argument(help="A run's folder or a recording; several are shown side by side.")],
-    out: Annotated[Path | None, typer.Option(help="The page; by default report.html beside the first run.")] = None,
+    out: Annotated[
+        str | None, typer.Option(metavar="<path>", help="The page; by default report.html beside the first run.")
+    ] = None,
 ) -> None:
     """A run as one HTML page that needs nothing else."""
     from labkit.report import write_report
     from labkit.training import Recording
 
     beside = runs[0] if runs[0].is_dir() else runs[0].parent
+    place = beside / "report.html" if out is None else written_to("--out", out)
     # By its path where two runs have one name.
     names = [run.stem if run.is_file() else run.absolute().name for run in runs]
     named = {str(run) if names.count(name) > 1 else name: run for run, name in zip(runs, names, strict=True)}
-    page = write_report(out or beside / "report.html", {name: Recording.load(run) for name, run in named.items()})
+    page = write_report(place, {name: Recording.load(run) for name, run in named.items()})
     typer.echo(f"Report: {page}")
 
 

@@ -7,6 +7,20 @@ from typing import Annotated
 
 import typer
 
+from labkit.errors import LabError
+
+
+def written_to(option: str, text: str) -> Path:
+    """The path that an option for something to be written says.
+
+    Raises
+    ------
+    LabError : empty text, which pathlib takes for the folder one is in.
+    """
+    if not text.strip():
+        raise LabError(option, "the name of a file or folder", repr(text), "Perhaps a variable of the shell is not set.")
+    return Path(text)
+
 
 def add_to(app: typer.Typer) -> None:
     """Give the program the three commands."""
@@ -16,13 +30,16 @@ def add_to(app: typer.Typer) -> None:
 
 def export(
     run: Annotated[Path, typer.Argument(help="Folder of a finished run.")],
-    to: Annotated[Path, typer.Option(help="The file; its ending, .pt2, .pt (TorchScript) or .onnx, says which format.")],
+    to: Annotated[
+        str, typer.Option(metavar="<path>", help="The file; its ending, .pt2, .pt (TorchScript) or .onnx, says which format.")
+    ],
 ) -> None:
     """A trained model as a file for other programs, with all that must be known to use it."""
     from labkit.serving import WholeModel, export_model
 
+    file = written_to("--to", to)
     model = WholeModel.of_run(run)
-    path = export_model(model, to)
+    path = export_model(model, file)
     card = model.card
     takes = f"{card.channels} x {card.size} x {card.size} pixels in 0 … 1"
     typer.echo(f"Model: {path} ({path.stat().st_size / 1e6:.1f} MB)")
@@ -32,16 +49,17 @@ def export(
 def index(
     model: Annotated[Path, typer.Argument(help="Folder of a finished run, or an exported model.")],
     folder: Annotated[Path, typer.Argument(help="Folder of pictures; the folders inside it are classes.")],
-    out: Annotated[Path, typer.Option(help="Folder of the index.")],
+    out: Annotated[str, typer.Option(metavar="<path>", help="Folder of the index.")],
     unusable: Annotated[str, typer.Option(help='"refuse" files that are no pictures, or "skip" them.')] = "refuse",
 ) -> None:
     """Embed a folder of pictures, to be searched with `labkit search`."""
     from labkit.serving import ImageIndex, open_model
 
-    ImageIndex.check_place(out)  # before the minutes that embedding takes
+    place = written_to("--out", out)
+    ImageIndex.check_place(place)  # before the minutes that embedding takes
     made = ImageIndex.of_folder(open_model(model), folder, unusable=unusable, progress=True)
-    made.save(out)
-    typer.echo(f"Index: {out}, {len(made):,} pictures of {len(set(made.classes)):,} classes")
+    made.save(place)
+    typer.echo(f"Index: {place}, {len(made):,} pictures of {len(set(made.classes)):,} classes")
 
 
 def search(

@@ -242,6 +242,27 @@ def test_train_refuses(run):
     assert "--set" in refused(run("train", "poc-ccp", "--set", "steps"))
 
 
+@pytest.mark.parametrize("name", ["../x", "a/b", "/x", "..", "a\\b"])
+def test_a_name_that_leads_out_of_runs_needs_a_folder(run, tmp_path, name):
+    arguments = ("train", "poc-ccp", *SMALL, "--set", "steps=1", "--set", f"name={name}")
+    told = refused(run(*arguments))
+    assert "labkit: name: expected one without /" in told and "--out" in told and not list(tmp_path.iterdir())
+    assert run(*arguments, "--out", "here")[0] == 0 and (tmp_path / "here" / "model.pt").is_file()
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("poc", "--steps", "1", "--out"), ("train", "poc-ccp", *SMALL, "--set", "steps=1", "--out"), ("report", "x", "--out"),
+        ("index", "a", "b", "--out"), ("export", "a", "--to"),
+    ],
+)  # fmt: skip
+def test_an_empty_place_to_write_to_is_refused(run, tmp_path, arguments):
+    for empty in ("", " "):
+        assert f"labkit: {arguments[-1]}: expected the name of" in refused(run(*arguments, empty))
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_report_refuses(run, tmp_path):
     (tmp_path / "broken.npz").write_bytes(b"PK")
     assert "broken.npz" in refused(run("report", "broken.npz"))

@@ -6,12 +6,27 @@ import math
 from collections.abc import Callable
 from pathlib import Path
 
+from labkit.errors import LabError
 from labkit.training.experiment import Experiment
 from labkit.training.folds import check_folds, folds_table, train_folds
 from labkit.training.published import published_line
 from labkit.training.tensorboard import TensorBoardLog
 from labkit.training.trainer import Callback, Trainer
 from labkit.training.world import join_world
+
+
+def default_folder(experiment: Experiment, fold: str = "") -> Path:
+    """Where a run lies if nothing else is said: runs/NAME-seedN, with -foldK before the seed where `fold` is given.
+
+    Raises
+    ------
+    LabError : a name that would lead elsewhere.
+    """
+    if {"/", "\\"} & set(experiment.name) or experiment.name == "..":
+        expected = "one without / and \\, after which the run's folder can be called"
+        raise LabError("name", expected, repr(experiment.name), "Choose another, or give the folder: --out.")
+    number = f"-fold{fold}" if fold else ""
+    return Path("runs") / f"{experiment.name}{number}-seed{experiment.seed}"
 
 
 def train_command(
