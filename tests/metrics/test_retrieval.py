@@ -191,7 +191,10 @@ def plain(points, labels, monkeypatch):
         return retrieval_metrics(points, labels)
 
 
-@pytest.mark.parametrize("kind", ["overlapping", "collapsed classes", "whole numbers", "far from the origin", "singles", "sizes"])
+KINDS = "overlapping", "collapsed classes", "whole numbers", "far from the origin", "singles", "sizes", "tight"
+
+
+@pytest.mark.parametrize("kind", KINDS)
 def test_the_sweep_of_one_set_equals_the_search_by_query(kind, swept, monkeypatch):
     points, labels = blobs(403, 24, 100, spread=2.0)
     if kind == "collapsed classes":
@@ -205,6 +208,9 @@ def test_the_sweep_of_one_set_equals_the_search_by_query(kind, swept, monkeypatc
     elif kind == "sizes":  # classes of 2 to 12, which want 8 to 11 neighbours
         labels = torch.arange(66).repeat_interleave(torch.arange(2, 13).repeat(6))[:403]
         points = points + labels[:, None] / 50
+    elif kind == "tight":  # every neighbour that is wanted stands in the row's own tile
+        labels = torch.arange(403) // 12
+        points = 0.1 * points + 10 * torch.randn(34, 24, generator=torch.Generator().manual_seed(1))[labels]
     same(retrieval_metrics(points, labels), plain(points, labels, monkeypatch))
     assert swept == [True]
 
