@@ -138,7 +138,7 @@ def evaluate(
     """Retrieval, clustering and covering figures of your own embeddings."""
     from labkit.datasets import read_embeddings
     from labkit.geometry import l2_normalize, lipschitz_normalize
-    from labkit.metrics import covering_curve, nmi, retrieval_metrics
+    from labkit.metrics import mean_covering_curve, nmi, retrieval_metrics
     from labkit.validation import check_choice
 
     ways: dict[str, Any] = {"none": lambda x: x, "l2": l2_normalize, "lipschitz": lipschitz_normalize}
@@ -147,8 +147,7 @@ def evaluate(
     figures: dict[str, float] = {"n": len(labels), "dimensions": embeddings.shape[1], "classes": len(names)}
     figures |= retrieval_metrics(embeddings, labels)
     figures["nmi"] = nmi(embeddings, labels, seed=seed)
-    curves = covering_curve(embeddings, labels)
-    figures["covering_curve_mean"] = sum(float(curve.mean()) for curve in curves) / len(curves)
+    figures["covering_curve_mean"] = mean_covering_curve(embeddings, labels).mean
     for name, value in figures.items():
         typer.echo(
             f"{name:20} {value:>10,}" if float(value).is_integer() and value > 1 else f"{name:20} {value:>10.4f}"

@@ -11,9 +11,9 @@ from torch import Tensor, nn
 from labkit.datasets import ImageSet, PhotoSplits, Splits
 from labkit.losses.contrastive import MARGINS
 from labkit.metrics import (
-    covering_curve,
     covering_summary,
     inter_class_distance,
+    mean_covering_curve,
     nmi,
     proxy_spread,
     retrieval_metrics,
@@ -120,8 +120,7 @@ class Evaluator:
             found |= geometry_figures(sample, self.sample.labels, proxies, self.loss)
             found["nmi"] = nmi(embeddings, test.labels)
             if photos:
-                curves = covering_curve(embeddings, test.labels)
-                found["covering_curve_mean"] = sum(float(curve.mean()) for curve in curves) / len(curves)
+                found["covering_curve_mean"] = mean_covering_curve(embeddings, test.labels).mean
             seen = {} if others is None else retrieval_figures(*others)
             return found | {f"seen_{name}": value for name, value in seen.items()}
 

@@ -10,15 +10,6 @@ from labkit.metrics.domains import DOMAIN_FIGURES
 from tests.oracles import metrics as oracle
 
 
-@pytest.fixture(scope="module")
-def run():
-    rng = np.random.default_rng(1)
-    labels = np.repeat(np.arange(9), [6, 7, 8, 6, 6, 6, 6, 9, 6])
-    centers = rng.normal(size=(9, 5))[labels]
-    noise = rng.normal(size=(len(labels), 5))
-    return np.stack([centers + 0.8 * noise, centers + 0.3 * noise, 0.5 * (centers + 0.3 * noise)]), labels
-
-
 def by_definition(x, y):
     """Every figure from its definition, every distance anew."""
     points, labels = x.tolist(), y.tolist()
@@ -37,16 +28,16 @@ def by_definition(x, y):
     }
 
 
-def test_figures_are_what_their_definitions_say(run):
-    found = domain_figures(*run)
+def test_figures_are_what_their_definitions_say(shrinking_run):
+    found = domain_figures(*shrinking_run)
     assert tuple(found) == DOMAIN_FIGURES and all(v.shape == (3,) and v.dtype == np.float64 for v in found.values())
-    for moment, x in enumerate(run[0]):
-        expected = by_definition(x, run[1])
+    for moment, x in enumerate(shrinking_run[0]):
+        expected = by_definition(x, shrinking_run[1])
         assert {name: values[moment] for name, values in found.items()} == pytest.approx(expected, rel=1e-9)
 
 
-def test_lists_and_tensors_and_half_the_digits_are_taken(run):
-    x, y = run
+def test_lists_and_tensors_and_half_the_digits_are_taken(shrinking_run):
+    x, y = shrinking_run
     found = domain_figures(x, y)
     for given in ((x.tolist(), y.tolist()), (torch.from_numpy(x), torch.from_numpy(y))):
         again = domain_figures(*given)
@@ -55,25 +46,25 @@ def test_lists_and_tensors_and_half_the_digits_are_taken(run):
     assert all(single[name] == pytest.approx(values, rel=1e-4) for name, values in found.items())
 
 
-def test_an_embedding_that_shrinks_as_a_whole_changes_the_radii_alone(run):
-    found = domain_figures(*run)
+def test_an_embedding_that_shrinks_as_a_whole_changes_the_radii_alone(shrinking_run):
+    found = domain_figures(*shrinking_run)
     for name in ("covering", "inter_class_distance"):
         assert found[name][2] == pytest.approx(found[name][1] / 2)
     for name in ("map_at_r", "relative", "effective_rank", "hubness"):
         assert found[name][2] == pytest.approx(found[name][1])
 
 
-def test_only_what_is_asked_for_is_computed_and_nothing_twice(run, monkeypatch):
+def test_only_what_is_asked_for_is_computed_and_nothing_twice(shrinking_run, monkeypatch):
     calls = []
     for name in ("mean_covering_curve", "inter_class_distance", "retrieval_metrics", "effective_rank", "hubness"):
         way = getattr(domains, name)
         monkeypatch.setattr(domains, name, lambda *a, _way=way, _name=name, **k: calls.append(_name) or _way(*a, **k))
-    domain_figures(run[0][:1], run[1])
+    domain_figures(shrinking_run[0][:1], shrinking_run[1])
     assert sorted(calls) == ["effective_rank", "hubness", "inter_class_distance", "mean_covering_curve", "retrieval_metrics"]
     calls.clear()
-    assert list(domain_figures(*run, only=["covering"])) == ["covering"]
+    assert list(domain_figures(*shrinking_run, only=["covering"])) == ["covering"]
     assert calls == ["mean_covering_curve"] * 3
-    assert list(domain_figures(*run, only=["relative", "covering"])) == ["relative", "covering"]
+    assert list(domain_figures(*shrinking_run, only=["relative", "covering"])) == ["relative", "covering"]
 
 
 def test_where_all_classes_lie_on_one_point_the_ratio_is_not_there():
@@ -90,14 +81,14 @@ def test_where_all_classes_lie_on_one_point_the_ratio_is_not_there():
         ({"labels": [0, 1]}, "labels"),
     ],
 )
-def test_what_does_not_fit_is_refused(run, change, words):
-    given = {"embeddings": run[0], "labels": run[1]} | change
+def test_what_does_not_fit_is_refused(shrinking_run, change, words):
+    given = {"embeddings": shrinking_run[0], "labels": shrinking_run[1]} | change
     with pytest.raises(LabError, match=words):
         domain_figures(**given)
 
 
-def test_as_many_of_each_class(run):
-    labels = run[1]
+def test_as_many_of_each_class(shrinking_run):
+    labels = shrinking_run[1]
     rows = equal_rows(labels)
     assert np.bincount(labels[rows]).tolist() == [6] * 9 and (np.diff(rows) > 0).all()
     assert np.bincount(labels[equal_rows(labels, 8)]).tolist() == [0, 0, 8, 0, 0, 0, 0, 8]

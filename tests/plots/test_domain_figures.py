@@ -12,21 +12,12 @@ from labkit.plots.class_table import shaded
 from labkit.plots.domain_figures import NAMES
 
 
-@pytest.fixture(scope="module")
-def run():
-    rng = np.random.default_rng(1)
-    labels = np.repeat(np.arange(9), [6, 7, 8, 6, 6, 6, 6, 9, 6])
-    centers = rng.normal(size=(9, 5))[labels]
-    noise = rng.normal(size=(len(labels), 5))
-    return np.stack([centers + 0.8 * noise, centers + 0.3 * noise, 0.5 * (centers + 0.3 * noise)]), labels
-
-
 def test_every_figure_has_a_name_for_readers():
     assert tuple(NAMES) == DOMAIN_FIGURES
 
 
-def test_strips_draw_each_domain_in_each_panel(run):
-    figures = domain_figures(*run, only=["map_at_r", "covering", "relative"])
+def test_strips_draw_each_domain_in_each_panel(shrinking_run):
+    figures = domain_figures(*shrinking_run, only=["map_at_r", "covering", "relative"])
     fig = domain_strips({"test": ([0, 10, 20], figures), "train <b>": ([0, 20], {k: v[[0, 2]] for k, v in figures.items()})})
     assert len(fig.data) == 6 and [t.showlegend for t in fig.data] == [True, False, False] * 2
     assert fig.data[1].y == pytest.approx(figures["covering"], abs=1e-5) and list(fig.data[3].x) == [0, 20]
@@ -41,8 +32,8 @@ def test_strips_draw_each_domain_in_each_panel(run):
     assert "&lt;b&gt;" in fig.layout.title.text
 
 
-def test_a_level_is_a_thin_line_in_the_panels_that_it_has_a_figure_for(run):
-    figures = domain_figures(*run, only=["map_at_r", "covering"])
+def test_a_level_is_a_thin_line_in_the_panels_that_it_has_a_figure_for(shrinking_run):
+    figures = domain_figures(*shrinking_run, only=["map_at_r", "covering"])
     fig = domain_strips({"test": ([0, 10, 20], figures)}, level=("untrained <i>", {"map_at_r": 0.25}))
     (line,) = [t for t in fig.data if t.legendgroup == "level"]
     assert list(line.x) == [0, 20] and list(line.y) == [0.25, 0.25] and line.line.width == 1 and line.showlegend
@@ -72,8 +63,8 @@ def test_strips_refuse_what_does_not_fit(domains, words):
 # ---------------------------------------------------------------- curves by class
 
 
-def test_curves_have_a_frame_for_each_moment_and_end_at_the_last(run):
-    x, y = run
+def test_curves_have_a_frame_for_each_moment_and_end_at_the_last(shrinking_run):
+    x, y = shrinking_run
     curves = {name: covering_curve(at, y) for name, at in zip(("before", "(a)", "end"), x, strict=True)}
     fig = class_curves(curves, y, stand_out=[7, 2])
     assert [f.name for f in fig.frames] == ["before", "(a)", "end"]
@@ -91,8 +82,8 @@ def test_curves_have_a_frame_for_each_moment_and_end_at_the_last(run):
     assert f"{mean_covering_curve(x[2], y).mean:.3f} at “end”" in fig.layout.meta["title"]
 
 
-def test_curves_open_at_the_moment_asked_for(run):
-    x, y = run
+def test_curves_open_at_the_moment_asked_for(shrinking_run):
+    x, y = shrinking_run
     curves = {name: covering_curve(at, y) for name, at in zip(("before", "chosen", "end"), x, strict=True)}
     fig = class_curves(curves, y, stand_out=[7], shown="chosen")
     assert fig.layout.sliders[0].active == 1 and [f.name for f in fig.frames] == list(curves)
@@ -103,22 +94,22 @@ def test_curves_open_at_the_moment_asked_for(run):
         class_curves(curves, y, shown="later")
 
 
-def test_one_moment_needs_no_slider(run):
-    fig = class_curves({"now": covering_curve(run[0][0], run[1])}, run[1])
+def test_one_moment_needs_no_slider(shrinking_run):
+    fig = class_curves({"now": covering_curve(shrinking_run[0][0], shrinking_run[1])}, shrinking_run[1])
     assert len(fig.layout.sliders) == 0
 
 
 @pytest.mark.parametrize("curves", [{}, [], {"a": [[1.0]]}, {"a": [[1.0], []] + [[1.0]] * 7}])
-def test_curves_that_do_not_fit_are_refused(run, curves):
+def test_curves_that_do_not_fit_are_refused(shrinking_run, curves):
     with pytest.raises(LabError, match="curves"):
-        class_curves(curves, run[1])
+        class_curves(curves, shrinking_run[1])
 
 
 # ---------------------------------------------------------------- table
 
 
-def test_table_has_the_worst_class_first(run):
-    x, y = run
+def test_table_has_the_worst_class_first(shrinking_run):
+    x, y = shrinking_run
     figures, before = class_figures(x[1], y), class_figures(x[0], y)
     names = [f"bird {c}" for c in range(9)]
     table = class_table(figures, names, before=before)
@@ -134,8 +125,8 @@ def test_table_has_the_worst_class_first(run):
     assert len(marks) == 3  # several tables of a page do not share their bars
 
 
-def test_table_refuses_figures_of_other_classes(run):
-    x, y = run
+def test_table_refuses_figures_of_other_classes(shrinking_run):
+    x, y = shrinking_run
     fewer = class_figures(x[0][y < 8], torch.from_numpy(y[y < 8]))
     with pytest.raises(LabError, match="before"):
         class_table(class_figures(x[0], y), before=fewer)
