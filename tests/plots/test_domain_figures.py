@@ -1,6 +1,5 @@
 """Figures of domains over a run, curves by class, and the table of classes."""
 
-import numpy as np
 import pytest
 import torch
 
