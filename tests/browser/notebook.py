@@ -4,10 +4,30 @@ from __future__ import annotations
 
 import ast
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from tests.browser.lab import HARMLESS, SCREENSHOTS, JupyterLab
+
+
+def steady(page: Any, script: str, given: Any = None, *, seconds: float = 20) -> Any:
+    """What a script gives once three looks in a row agree: on the page things may still be growing or moving."""
+    deadline = time.monotonic() + seconds
+    looks: list[Any] = []
+    while len(looks) < 3 or any(look != looks[-1] for look in looks[-3:-1]):
+        assert time.monotonic() < deadline, f"after {seconds} s still moving: {looks[-3:]}"
+        page.wait_for_timeout(100)
+        looks.append(page.evaluate(script, given))
+    return looks[-1]
+
+
+def until(page: Any, holds: Callable[[], bool], *, seconds: float = 20) -> None:
+    """Wait until something holds, while the page goes on; fails after `seconds`."""
+    deadline = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < deadline, f"does not hold after {seconds} s"
+        page.wait_for_timeout(50)
 
 
 class Notebook:
@@ -160,6 +180,18 @@ class Notebook:
         script = "(n) => [...document.querySelectorAll('.labkit-live')].filter((p) => p.labkit.drawn.curves).length >= n"
         self.page.wait_for_function(script, arg=pictures, timeout=seconds * 1000)
 
+    def hover(self, place: Callable[[], tuple[float, float]], shows: str, *, seconds: float = 20) -> None:
+        """Point at a place until an expression is true in the page, as a user follows what still moves."""
+        deadline = time.monotonic() + seconds
+        while True:
+            x, y = place()
+            self.page.mouse.move(x - 4, y)
+            self.page.mouse.move(x, y)
+            self.page.wait_for_timeout(200)
+            if self.page.evaluate(f"() => Boolean({shows})"):
+                return
+            assert time.monotonic() < deadline, f"after {seconds} s at ({x:.0f}, {y:.0f}) still not true: {shows}"
+
     def mark(self, sample: int, *, picture: int = 0) -> tuple[float, float]:
         """Where on the page a sample of a live picture lies, scrolled into sight."""
         self.page.locator(".labkit-live").nth(picture).scroll_into_view_if_needed()
@@ -168,7 +200,7 @@ class Notebook:
             const box = map.canvas.getBoundingClientRect(), xy = drawn.scene.samples;
             return [box.left + map.drawing.across(xy[2 * sample]), box.top + map.drawing.down(xy[2 * sample + 1])];
         }"""
-        x, y = self.page.evaluate(script, [picture, sample])
+        x, y = steady(self.page, script, [picture, sample])
         return float(x), float(y)
 
     def pixel(self, trace: int, point: int, *, figure: int = 0) -> tuple[float, float]:
@@ -181,7 +213,7 @@ class Notebook:
             const box = plot.getBoundingClientRect(), x = axis("x"), y = axis("y");
             return [box.left + x._offset + x.d2p(full.x[point]), box.top + y._offset + y.d2p(full.y[point])];
         }"""
-        x, y = self.page.evaluate(script, [figure, trace, point])
+        x, y = steady(self.page, script, [figure, trace, point])
         return float(x), float(y)
 
     def click(self, text: str, *, nth: int = 0) -> None:

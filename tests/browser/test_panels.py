@@ -27,9 +27,7 @@ def opened(context, jupyter_lab):
 @pytest.fixture
 def book(opened):
     """The stepper at its beginning."""
-    opened.execute(
-        "panel.source.value, panel.classes.value = panel.source.options[0], 'all classes at once'; panel.go(0)"
-    )
+    opened.execute("panel.source.value, panel.classes.value = panel.source.options[0], 'all classes at once'; panel.go(0)")
     opened.complaints.clear()
     return opened
 
@@ -154,9 +152,7 @@ def test_a_notebook_with_all_panels_is_small_and_a_cell_run_again_replaces_its_p
     book.run()
     book.until_drawn(4)  # one of them twice
     book.execute("first = panel\npanel.go(2)")
-    script = (
-        "(n) => [0, 1].every((at) => document.querySelectorAll('.js-plotly-plot')[at]._fullData[14].x.length === n)"
-    )
+    script = "(n) => [0, 1].every((at) => document.querySelectorAll('.js-plotly-plot')[at]._fullData[14].x.length === n)"
     book.page.wait_for_function(script, arg=20)  # both views of the panel
     assert book.save() < 2_000_000
     book.rerun(1)

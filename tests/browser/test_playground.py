@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import time
 
+import numpy as np
+
+from tests.browser.notebook import until
+
 SETTINGS = """{"data.source": "digits-8x8", "sample_size": 100, "evaluate_every": 10, "data.samples_per_class": 4,
     "projections.pool_size": 8}"""
 IMPORT = f"from labkit.panels import Playground\nsmall = {SETTINGS}"
@@ -18,9 +22,7 @@ def opened(open_notebook, *cells):
 
 def press(book, label, key, times=1):
     """Focus a slider by its label and press a key, as a user without a mouse does."""
-    handle = book.page.locator(".widget-slider", has=book.page.locator(".widget-label", has_text=label)).locator(
-        ".noUi-handle"
-    )
+    handle = book.page.locator(".widget-slider", has=book.page.locator(".widget-label", has_text=label)).locator(".noUi-handle")
     handle.first.focus()
     for _ in range(times):
         book.page.keyboard.press(key)
@@ -53,6 +55,13 @@ def until_agrees(book, panel="panel"):
     while not agrees(book, panel):
         assert time.monotonic() < deadline, "the page does not show what the kernel's panel shows"
         book.page.wait_for_timeout(100)
+
+
+def lonely(book):
+    """The sample that stands farthest from every proxy and every ring, so that the pointer finds no other mark there."""
+    picture = book.live()[0]
+    samples, others = (np.array(values).reshape(-1, 2) for values in (picture["samples"], picture["proxies"] + picture["chosen"]))
+    return int(np.linalg.norm(samples[:, None] - others, axis=-1).min(axis=1).argmax())
 
 
 def test_play_change_scrub_and_export(open_notebook, tmp_path):
@@ -103,11 +112,9 @@ def test_play_change_scrub_and_export(open_notebook, tmp_path):
     book.page.wait_for_function("document.querySelector('.jp-OutputArea-output').innerText.includes('stored snapshot')")
     book.click("Newest")
     book.until("panel._at is None")
+    until_agrees(book)
     # hover shows the picture, the legend hides a class
-    x, y = book.mark(0)
-    book.page.mouse.move(x - 4, y)
-    book.page.mouse.move(x, y)
-    book.page.wait_for_selector(".labkit-live .tip canvas", timeout=10_000)
+    book.hover(lambda: book.mark(lonely(book)), "document.querySelector('.labkit-live .tip canvas')?.checkVisibility()")
     assert "class" in book.page.text_content(".labkit-live .tip")
     book.screenshot("playground")
     name = book.page.locator(".labkit-live .legend button", has_text="3").first
@@ -149,10 +156,8 @@ def test_two_panels_one_shown_twice_and_a_cell_that_runs_again(open_notebook):
         book.execute(f"{name}.step(20)")
     book.until("panel.session.snapshot.step == 20 and other.session.snapshot.step == 20")
     book.execute("panel.refresh(); other.refresh()")
-    book.page.wait_for_timeout(500)
     until_agrees(book), until_agrees(book, "other")
-    first, second, third = (picture["samples"] for picture in book.live())
-    assert second == third != first
+    until(book.page, lambda: book.live()[1]["samples"] == book.live()[2]["samples"] != book.live()[0]["samples"])
     assert book.complaints == []
     book.execute("former, thread = panel, panel.session._thread\nformer.play()")
     book.rerun(1)

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from labkit.report import write_report
+from tests.browser.notebook import steady, until
 from tests.plots.recordings import make_recording
 
 
@@ -31,14 +32,21 @@ def page(browser: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any
     page.close()
 
 
+PLACES = """([run, kind]) => {
+    const trace = document.querySelectorAll(`#map-${run} .scatterlayer .trace`)[kind];
+    const boxes = [...trace.querySelectorAll(".point")].map((mark) => mark.getBoundingClientRect());
+    return boxes.map((box) => [box.x + box.width / 2, box.y + box.height / 2]);
+}"""
+
+
 def positions(page: Any, run: int, kind: int) -> list[list[float]]:
     """What is drawn of one trace: the place of each mark on the screen."""
-    script = """([run, kind]) => {
-        const trace = document.querySelectorAll(`#map-${run} .scatterlayer .trace`)[kind];
-        const boxes = [...trace.querySelectorAll(".point")].map((mark) => mark.getBoundingClientRect());
-        return boxes.map((box) => [box.x + box.width / 2, box.y + box.height / 2]);
-    }"""
-    return page.evaluate(script, [run, kind])
+    return page.evaluate(PLACES, [run, kind])
+
+
+def farthest(old: list[list[float]], new: list[list[float]]) -> float:
+    """How far one of the marks has gone, in pixels."""
+    return max(abs(a - b) for p, q in zip(old, new, strict=True) for a, b in zip(p, q, strict=True))
 
 
 def scrub(page: Any, index: int) -> None:
@@ -48,17 +56,16 @@ def scrub(page: Any, index: int) -> None:
         bar.dispatchEvent(new Event("input"));
     }"""
     page.evaluate(script, index)
-    page.wait_for_timeout(800)
 
 
 def test_the_scrubber_moves_both_maps(page: Any) -> None:
+    places = f"() => [0, 1].map((run) => ({PLACES})([run, 3]))"
     scrub(page, 0)
-    before = [positions(page, run, 3) for run in (0, 1)]
+    before = steady(page, places)
     scrub(page, 10)
-    after = [positions(page, run, 3) for run in (0, 1)]
-    for old, new in zip(before, after, strict=True):
-        assert len(old) == len(new) == 12
-        assert max(abs(a - b) for p, q in zip(old, new, strict=True) for a, b in zip(p, q, strict=True)) > 20
+    assert [len(marks) for marks in before] == [12, 12]
+    for run in (0, 1):
+        until(page, lambda run=run: farthest(before[run], positions(page, run, 3)) > 20)
     assert page.inner_text("#step") == "step 1,000"
     assert page.inner_text("#now-0").startswith("problem 3, step 1,000")
     assert page.inner_text("#now-1").startswith("problem 1, step 1,000")
@@ -66,14 +73,13 @@ def test_the_scrubber_moves_both_maps(page: Any) -> None:
 
 def test_rings_come_at_the_end_of_a_problem_and_go_again(page: Any) -> None:
     scrub(page, 0)
-    counts = []
-    for button in ("#later", "#later"):
-        page.click(button)
-        page.wait_for_timeout(800)
-        counts.append((page.inner_text("#step"), len(positions(page, 0, 11)), "rings" in page.inner_text("#now-0")))
-    assert counts == [("step 400", 40, True), ("step 800", 40, True)]
+    for step in ("step 400", "step 800"):
+        page.click("#later")
+        until(page, lambda: len(positions(page, 0, 11)) == 40)
+        assert page.inner_text("#step") == step and "rings" in page.inner_text("#now-0")
     scrub(page, 9)
-    assert len(positions(page, 0, 11)) == 0 and "rings" not in page.inner_text("#now-0")
+    until(page, lambda: len(positions(page, 0, 11)) == 0)
+    assert "rings" not in page.inner_text("#now-0")
 
 
 def test_play_reaches_the_end_and_stops(page: Any) -> None:
@@ -86,37 +92,32 @@ def test_play_reaches_the_end_and_stops(page: Any) -> None:
 def test_pointing_at_a_sample_shows_its_picture_and_rings_it_in_both_maps(page: Any) -> None:
     scrub(page, 8)
     page.locator("#map-0").scroll_into_view_if_needed()
-    x, y = positions(page, 0, 3)[0]
+    x, y = steady(page, f"() => ({PLACES})([0, 3])[0]")
     page.mouse.move(x - 40, y - 40)
     page.mouse.move(x, y, steps=5)
-    page.wait_for_timeout(500)
-    assert page.locator("#card canvas").is_visible()
+    page.locator("#card canvas").wait_for()
     assert "class 3, sample" in page.inner_text("#card")
     assert page.locator("#halo-0").is_visible() and page.locator("#halo-1").is_visible()
     box = page.locator("#halo-0").bounding_box()
     assert abs(box["x"] + box["width"] / 2 - x) < 12 and abs(box["y"] + box["height"] / 2 - y) < 12
     page.mouse.move(5, 5)
-    page.wait_for_timeout(300)
-    assert not page.locator("#card").is_visible()
+    page.locator("#card").wait_for(state="hidden")
 
 
 def test_a_class_can_be_hidden_in_both_maps(page: Any) -> None:
     button = page.locator(".classes button").nth(5)
-    traces = page.locator("#map-1 .scatterlayer .trace").count()
-    button.click()
-    page.wait_for_timeout(500)
-    assert button.get_attribute("aria-pressed") == "false"
-    assert page.locator("#map-1 .scatterlayer .trace").count() == traces - 1
-    button.click()
-    page.wait_for_timeout(500)
-    assert page.locator("#map-1 .scatterlayer .trace").count() == traces
+    count = "() => document.querySelectorAll('#map-1 .scatterlayer .trace').length"
+    traces = steady(page, count)
+    for hidden in (1, 0):
+        button.click()
+        assert button.get_attribute("aria-pressed") == ("true", "false")[hidden]
+        page.wait_for_function(f"() => ({count})() === {traces - hidden}")
 
 
 def test_every_figure_is_drawn_once_it_is_scrolled_to(page: Any) -> None:
     for figure in page.locator(".plot[data-figure]").all():
         figure.scroll_into_view_if_needed()
-        page.wait_for_timeout(400)
-    assert page.locator(".plot[data-figure]:not(.js-plotly-plot)").count() == 0
+        page.wait_for_function("(node) => node.matches('.js-plotly-plot')", arg=figure.element_handle())
 
 
 def test_nothing_was_asked_of_the_network_and_nothing_went_wrong(page: Any) -> None:

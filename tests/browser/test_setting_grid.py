@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.browser.lab import ROOT
+from tests.browser.notebook import steady
 
 NOTEBOOKS = ROOT / "notebooks"
 SHIPPED = """
@@ -115,7 +116,7 @@ def cell_at(book, *, row, column):
         const box = plot.getBoundingClientRect();
         return [box.left + x._offset + x.d2p(column), box.top + y._offset + y.d2p(row)];
     }"""
-    x, y = book.page.evaluate(script, [row, column])
+    x, y = steady(book.page, script, [row, column])
     return float(x), float(y)
 
 
