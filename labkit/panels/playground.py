@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import ipywidgets
@@ -73,6 +74,7 @@ class Playground(Panel):
         self._live = LiveFigure(first, self.transport.timeline)
         super().__init__(self._live.widget)
         self._watch = Watch(self.figure, self._look)
+        self.session.heard = partial(self._watch.wake, hurry=True)  # also of commands given to the session itself, in a cell
         self._build_widgets(controls)
         self.refresh()
 
@@ -114,38 +116,32 @@ class Playground(Panel):
     def play(self) -> None:
         """Train until paused."""
         self.session.start()
-        self._watch.wake()
 
     @reports_errors
     def pause(self) -> None:
         """Rest after the step at work."""
         self.session.pause()
-        self._watch.wake()
 
     @reports_errors
     def step(self, n: int = 1) -> None:
         """Do n steps."""
         self.session.step(n)
-        self._watch.wake(hurry=True)
 
     @reports_errors
     def next_problem(self) -> None:
         """End the running proxy problem by hand, if it has trained for a step."""
         check_has_trained(self.session.snapshot)
         self.session.next_problem()
-        self._watch.wake(hurry=True)
 
     @reports_errors
     def reset(self) -> None:
         """Begin again with the settings as they stand."""
         self.session.reset()
-        self._watch.wake()
 
     @reports_errors
     def go_back(self) -> None:
         """After a failure: to the last moment known to be good."""
         self.session.go_back()
-        self._watch.wake()
 
     @reports_errors
     def stop(self) -> None:
@@ -161,7 +157,6 @@ class Playground(Panel):
         except LabError:
             self.controls.show(self.session.snapshot, self._own_loss, force=True)
             raise
-        self._watch.wake(hurry=True)
 
     @reports_errors
     def restart(self, changes: Mapping[str, Any]) -> None:
@@ -194,7 +189,6 @@ class Playground(Panel):
         self._own_loss = own_loss
         self._at = None
         self.session.reset(experiment, build=builder(self._splits, self._losses.get(own_loss)))
-        self._watch.wake()
 
     def run_pending(self, steps: int | None = None) -> None:
         """For `threaded=False`: do what is due, at most `steps` steps of it, and draw."""
@@ -242,7 +236,7 @@ class Playground(Panel):
 
     def close(self) -> None:
         """Stop the session and free the panel's widgets."""
-        for part in ("_watch", "session"):
+        for part in ("session", "_watch"):  # the session's end is heard, and wakes the watch
             if part in self.__dict__:  # absent where the panel could not be built
                 getattr(self, part).stop()
         super().close()

@@ -11,6 +11,7 @@ import plotly.graph_objects as go
 from labkit.errors import LabError
 from labkit.losses.contrastive import MARGINS
 from labkit.plots.findings import number
+from labkit.plots.log_ticks import log_ticks
 from labkit.plots.palette import FAINT, INK, RUN_COLORS, plain, present, run_line, translucent
 from labkit.plots.reading import Floats, Ints, RecordingLike, Runs, check_pixels, named_runs, series
 from labkit.validation import check_choice, check_number, describe
@@ -81,8 +82,9 @@ def anchor_bound(
     ratio = float((both[:, 1] / np.maximum(both[:, 0], _FLOOR)).max())
     head = f"The gap is at most {number(ratio)} times the bound, over {len(both)} choices"
     present(fig, title if title is not None else head, "nothing can lie above the dashed line", width=width, height=420)
-    fig.update_xaxes(type="log", title_text=AGAINST[against] + " (distance)", exponentformat="power")
-    fig.update_yaxes(type="log", title_text="|loss over all pairs − over pairs with stand-ins|", exponentformat="power")
+    across, up = (_shown(np.append(both[:, at], (low, high))) for at in (0, 1))
+    fig.update_xaxes(title_text=AGAINST[against] + " (distance)", **log_ticks(across, 6))
+    fig.update_yaxes(title_text="|loss over all pairs − over pairs with stand-ins|", **log_ticks(up, 6))
     return fig
 
 
@@ -132,7 +134,8 @@ def chance_constraint(
     fig.update_layout(legend={"orientation": "h", "y": 1.0, "yanchor": "bottom", "x": 0})
     fig.add_hline(y=1, line={"color": FAINT, "width": 1, "dash": "dot"})
     fig.update_xaxes(title_text="step")
-    fig.update_yaxes(type="log", title_text="probability, and its bound", exponentformat="power")
+    drawn = np.concatenate([np.asarray(trace.y, float) for trace in fig.data])
+    fig.update_yaxes(title_text="probability, and its bound", **log_ticks(drawn[np.isfinite(drawn)], 6))
     return fig
 
 

@@ -26,15 +26,20 @@ TRACES = {name: place for place, name in enumerate(ORDER)}
 
 def blank_traces() -> list[tuple[Any, int]]:
     """Every trace without points, with the column it belongs to: 1, the plane; 2, the radius against the picks."""
+    return [(trace, 1) for trace in _blank_plane()] + [(trace, 2) for trace in _blank_curves()]
+
+
+def _blank_plane() -> list[Any]:
     shown = {"hoverinfo": "skip", "showlegend": False}
-    plane: list[Any] = [
+    balls = [
         go.Scatter(
             mode="lines", fill="toself", fillcolor=translucent(color, 0.08), name=name,
             line={"color": translucent(color, 0.6), "width": 1}, **shown,
         )
         for name, color in zip(BALLS, CLASS_COLORS, strict=True)
     ]  # fmt: skip
-    plane += [
+    return [
+        *balls,
         go.Scattergl(
             mode="markers", name="samples", marker={"size": 6, "opacity": 0.8}, showlegend=False,
             hovertemplate="%{text}<br>(%{x:.3f}, %{y:.3f})<extra></extra>",
@@ -56,8 +61,11 @@ def blank_traces() -> list[tuple[Any, int]]:
             customdata=[], hovertemplate="pick %{customdata}<extra></extra>",
         ),
     ]  # fmt: skip
+
+
+def _blank_curves() -> list[Any]:
     radius = "%{x} picks: radius %{y:.3f}<extra></extra>"
-    curves = [
+    return [
         go.Scatter(
             mode="lines", fill="toself", fillcolor=translucent(RANDOM, 0.15), line={"width": 0}, name="random, 90 %",
             hoverinfo="skip",
@@ -82,7 +90,6 @@ def blank_traces() -> list[tuple[Any, int]]:
             marker={"symbol": "circle-open", "size": 16, "color": INK, "line": {"width": 2.5}},
         ),
     ]  # fmt: skip
-    return [(trace, 1) for trace in plane] + [(trace, 2) for trace in curves]
 
 
 def label_radii(fig: Any) -> None:

@@ -32,8 +32,9 @@ _named: weakref.WeakValueDictionary[str, LiveSession] = weakref.WeakValueDiction
 class LiveSession:
     """A run that can be started, paused, changed and looked at while it goes on.
 
-    Every command returns at once and acts between two steps; `settle` waits for that, `join` also raises what went
-    wrong. A session that nobody holds any more ends its thread. As a context manager it stops when left.
+    Every command returns at once and acts between two steps; `settle` waits for that, `join` also raises what went wrong.
+    After each, `heard()` is called, in the thread that gave the command, so that who draws begins to look. A session that
+    nobody holds any more ends its thread. As a context manager it stops when left.
 
     Parameters
     ----------
@@ -75,12 +76,12 @@ class LiveSession:
             self._abort.is_set,
             check_number("frame_seconds", frame_seconds, low=0),
         )
+        self.heard: Callable[[], None] = lambda: None
         self._thread: threading.Thread | None = None
         self._starting = threading.Lock()  # of the thread, and its end: commands may come from several threads
         weakref.finalize(self, self._inbox.close)
         if name is not None:
-            older = _named.get(check_word("name", name))
-            if older is not None:
+            if (older := _named.get(check_word("name", name))) is not None:
                 older.stop()
             _named[name] = self
 
@@ -141,6 +142,7 @@ class LiveSession:
             self._abort.set()
             if not self._lock.acquire(timeout=timeout / 2):
                 self._conductor.outlasts()
+                self.heard()
                 return False
         try:
             self._abort.clear()
@@ -150,6 +152,7 @@ class LiveSession:
             self._lock.release()
         if thread is not None and thread is not threading.current_thread():
             thread.join()  # it was sent home, and nothing holds it up
+        self.heard()
         return True
 
     # ------------------------------------------------------------ looking
@@ -219,6 +222,7 @@ class LiveSession:
                 self._abort.clear()
                 thread.start()
                 self._thread = thread
+        self.heard()
 
     def _ask(self, question: Callable[[], Answer]) -> Answer:
         """The answer, given by the thread if there is one, else here."""

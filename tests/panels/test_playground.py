@@ -496,11 +496,12 @@ def test_a_closed_playground_is_freed_with_its_widgets_and_its_thread(digits):
     assert set(_instances) == before
 
 
-def test_drawing_goes_on_in_an_event_loop_until_the_run_rests(make):
+@pytest.mark.parametrize("who", ["panel", "session"])
+def test_drawing_goes_on_in_an_event_loop_until_the_run_rests(make, who):
     panel = make(threaded=True)
 
     async def watch():
-        panel.step(12)
+        (panel if who == "panel" else panel.session).step(12)
         for _ in range(300):
             await asyncio.sleep(0.05)
             if "step 12" in panel.transport.status.value and "paused" in panel.transport.status.value:
