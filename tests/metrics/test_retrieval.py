@@ -191,7 +191,7 @@ def plain(points, labels, monkeypatch):
         return retrieval_metrics(points, labels)
 
 
-KINDS = "overlapping", "collapsed classes", "whole numbers", "far from the origin", "singles", "sizes", "tight"
+KINDS = "overlapping", "collapsed classes", "whole numbers", "far from the origin", "singles", "sizes", "tight", "rounded"
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -211,6 +211,10 @@ def test_the_sweep_of_one_set_equals_the_search_by_query(kind, swept, monkeypatc
     elif kind == "tight":  # every neighbour that is wanted stands in the row's own tile
         labels = torch.arange(403) // 12
         points = 0.1 * points + 10 * torch.randn(34, 24, generator=torch.Generator().manual_seed(1))[labels]
+    elif kind == "rounded":  # products of these rows lose all that tells twelve neighbours, of two classes, apart
+        heaps = torch.arange(403) // 12
+        labels = 2 * heaps + torch.arange(403) % 2
+        points = 1e-3 * points + 10 * torch.randn(34, 24, generator=torch.Generator().manual_seed(1))[heaps]
     same(retrieval_metrics(points, labels), plain(points, labels, monkeypatch))
     assert swept == [True]
 
