@@ -72,6 +72,7 @@ TWO_CORES = {
     "c2-ccp-s": 2e-5,
     "ms-ccp-l": 5e-5,
     "ms": 2e-5,
+    "ms-proxy": 5e-5,
     "soft-triple": 5e-5,
     "proxy-anchor": 2e-5,
     "rll-h": 5e-5,
