@@ -31,6 +31,7 @@ import nbformat
 
 HERE = Path(__file__).parent
 SCREENSHOTS = HERE / "screenshots"
+PATIENCE = 120.0  # seconds that a page and a kernel may take for anything: other work may keep the machine busy
 ROOT = HERE.parents[1]
 # Said by anywidget when a page is so busy that a widget's module takes more than two seconds; ours hear all the same.
 GIVEN_UP = "[anywidget] Failed to initialize model"
@@ -86,7 +87,7 @@ class JupyterLab:
         self._await()
 
     def _await(self) -> None:
-        deadline = time.monotonic() + 90
+        deadline = time.monotonic() + PATIENCE
         while time.monotonic() < deadline:
             if self.process.poll() is not None:
                 raise RuntimeError(f"JupyterLab ended at once:\n{self.log.read_text()[-2000:]}")
@@ -95,13 +96,13 @@ class JupyterLab:
                 return
             except OSError:
                 time.sleep(0.2)
-        raise RuntimeError(f"JupyterLab did not answer within 90 s:\n{self.log.read_text()[-2000:]}")
+        raise RuntimeError(f"JupyterLab did not answer within {PATIENCE:.0f} s:\n{self.log.read_text()[-2000:]}")
 
     def ask(self, path: str, method: str = "GET") -> Any:
         """The server's own interface, as JSON."""
         request = urllib.request.Request(self.url + path, method=method)
         request.add_header("Authorization", f"token {self.token}")
-        with urllib.request.urlopen(request, timeout=20) as answer:
+        with urllib.request.urlopen(request, timeout=PATIENCE) as answer:
             text = answer.read()
         return json.loads(text) if text else None
 

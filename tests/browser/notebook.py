@@ -8,10 +8,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tests.browser.lab import HARMLESS, SCREENSHOTS, JupyterLab
+from tests.browser.lab import HARMLESS, PATIENCE, SCREENSHOTS, JupyterLab
 
 
-def steady(page: Any, script: str, given: Any = None, *, seconds: float = 20) -> Any:
+def steady(page: Any, script: str, given: Any = None, *, seconds: float = PATIENCE) -> Any:
     """What a script gives once three looks in a row agree: on the page things may still be growing or moving."""
     deadline = time.monotonic() + seconds
     looks: list[Any] = []
@@ -22,7 +22,7 @@ def steady(page: Any, script: str, given: Any = None, *, seconds: float = 20) ->
     return looks[-1]
 
 
-def until(page: Any, holds: Callable[[], bool], *, seconds: float = 20) -> None:
+def until(page: Any, holds: Callable[[], bool], *, seconds: float = PATIENCE) -> None:
     """Wait until something holds, while the page goes on; fails after `seconds`."""
     deadline = time.monotonic() + seconds
     while not holds():
@@ -36,6 +36,7 @@ class Notebook:
     def __init__(self, lab: JupyterLab, context: Any, file: str, viewport: tuple[int, int]) -> None:
         self.lab, self.file = lab, file
         self.page = context.new_page()
+        self.page.set_default_timeout(PATIENCE * 1000)
         self.page.set_viewport_size({"width": viewport[0], "height": viewport[1]})
         self.complaints: list[str] = []
         self.page.on("pageerror", lambda error: self._complain(str(error)))
@@ -58,15 +59,15 @@ class Notebook:
             const book = window.jupyterapp?.shell?.currentWidget;
             return book?.context?.isReady && book.sessionContext?.session?.kernel?.status === "idle";
         }"""
-        self.page.wait_for_function(ready, timeout=90_000)
+        self.page.wait_for_function(ready, timeout=PATIENCE * 1000)
 
     # ------------------------------------------------------------ cells
 
-    def run(self, *, seconds: float = 120, allow_errors: bool = False) -> None:
+    def run(self, *, seconds: float = PATIENCE, allow_errors: bool = False) -> None:
         """Run all cells and wait until the kernel has done them; an exception in a cell fails the test."""
         self.page.set_default_timeout(seconds * 1000)
         self.page.evaluate("() => window.jupyterapp.commands.execute('notebook:run-all-cells')")
-        self.page.set_default_timeout(30_000)
+        self.page.set_default_timeout(PATIENCE * 1000)
         if not allow_errors:
             errors = self.cell_errors()
             assert errors == [], errors
@@ -114,11 +115,11 @@ class Notebook:
             self._kernel.start_channels()
         return self._kernel
 
-    def execute(self, code: str, *, seconds: float = 60) -> None:
+    def execute(self, code: str, *, seconds: float = PATIENCE) -> None:
         """Run statements in the notebook's kernel; an exception there is one here."""
         self._answer(code, {}, seconds)
 
-    def value(self, expression: str, *, seconds: float = 60) -> Any:
+    def value(self, expression: str, *, seconds: float = PATIENCE) -> Any:
         """The value of an expression in the notebook's kernel: anything that `repr` can carry over."""
         given = self._answer("", {"value": f"repr(({expression}))"}, seconds)["user_expressions"]["value"]
         assert given["status"] == "ok", f"{expression}: {given.get('ename')}: {given.get('evalue')}"
@@ -134,7 +135,7 @@ class Notebook:
                 assert content["status"] == "ok", f"{content.get('ename')}: {content.get('evalue')}"
                 return content
 
-    def until(self, expression: str, *, seconds: float = 20) -> None:
+    def until(self, expression: str, *, seconds: float = PATIENCE) -> None:
         """Wait until an expression is true in the kernel; fails after `seconds`."""
         deadline = time.monotonic() + seconds
         while not self.value(f"bool({expression})"):
@@ -154,7 +155,7 @@ class Notebook:
         })"""
         return list(self.page.evaluate(script))
 
-    def until_drawn(self, figures: int = 1, *, seconds: float = 30) -> None:
+    def until_drawn(self, figures: int = 1, *, seconds: float = PATIENCE) -> None:
         """Wait until so many plotly figures stand on the page, with their axes."""
         script = "(n) => document.querySelectorAll('.js-plotly-plot .main-svg').length >= n"
         self.page.wait_for_function(script, arg=figures, timeout=seconds * 1000)
@@ -175,12 +176,12 @@ class Notebook:
         })"""
         return list(self.page.evaluate(script))
 
-    def until_live(self, pictures: int = 1, *, seconds: float = 30) -> None:
+    def until_live(self, pictures: int = 1, *, seconds: float = PATIENCE) -> None:
         """Wait until so many live pictures on the page have been drawn."""
         script = "(n) => [...document.querySelectorAll('.labkit-live')].filter((p) => p.labkit.drawn.curves).length >= n"
         self.page.wait_for_function(script, arg=pictures, timeout=seconds * 1000)
 
-    def hover(self, place: Callable[[], tuple[float, float]], shows: str, *, seconds: float = 20) -> None:
+    def hover(self, place: Callable[[], tuple[float, float]], shows: str, *, seconds: float = PATIENCE) -> None:
         """Point at a place until an expression is true in the page, as a user follows what still moves."""
         deadline = time.monotonic() + seconds
         while True:

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.browser.lab import HARMLESS, ROOT, SCREENSHOTS, _free_port
+from tests.browser.lab import HARMLESS, PATIENCE, ROOT, SCREENSHOTS, _free_port
 
 # What a shell starts in the background ignores Ctrl-C, and so would all that it starts.
 HEARS_CTRL_C = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); from labkit.cli import main; main()"
@@ -35,7 +35,7 @@ def served(tmp_path_factory) -> Iterator[str]:
         process = subprocess.Popen(command, stdout=log, stderr=log, env=environment, cwd=folder, start_new_session=True)
     try:
         address = f"http://127.0.0.1:{port}/"
-        deadline = time.monotonic() + 90
+        deadline = time.monotonic() + PATIENCE
         while not _answers(f"{address}voila/static/voila.js"):
             assert process.poll() is None and time.monotonic() < deadline, (folder / "log").read_text()[-2000:]
             time.sleep(0.2)
@@ -43,7 +43,7 @@ def served(tmp_path_factory) -> Iterator[str]:
     finally:
         os.killpg(process.pid, signal.SIGINT)  # Ctrl-C reaches the command and the server that it waits for
         try:
-            process.wait(timeout=30)
+            process.wait(timeout=PATIENCE)
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)  # the test has failed; nothing of it stays behind
             raise
@@ -60,7 +60,7 @@ def _answers(address: str) -> bool:
 
 
 def test_the_page_is_there_and_shows_no_code(served):
-    with urllib.request.urlopen(served, timeout=120) as answer:
+    with urllib.request.urlopen(served, timeout=PATIENCE) as answer:
         page = answer.read().decode()
     assert "Hyperparameter lab" in page and "application/vnd.jupyter.widget-view+json" in page
     assert "There was an error" not in page and "Traceback" not in page
@@ -78,8 +78,8 @@ def test_panels_answer_on_the_page(served, browser):
 
     page.on("pageerror", lambda error: complaints.append(str(error)))
     page.on("console", heard)
-    page.set_default_timeout(120_000)
-    page.goto(served, timeout=120_000)
+    page.set_default_timeout(PATIENCE * 1000)
+    page.goto(served)
     page.get_by_text("The run at λ = 0.0002, K = 8").wait_for()
     own = "[...document.querySelectorAll('.js-plotly-plot')].find((p) => p._fullData?.[0]?.z?.length === 2)"
     is_map = "p._fullData?.[0]?.z?.length === 5 && p._fullLayout.xaxis2"

@@ -6,6 +6,7 @@ import time
 
 import numpy as np
 
+from tests.browser.lab import PATIENCE
 from tests.browser.notebook import until
 
 SETTINGS = """{"data.source": "digits-8x8", "sample_size": 100, "evaluate_every": 10, "data.samples_per_class": 4,
@@ -51,7 +52,7 @@ def agrees(book, panel="panel"):
 
 
 def until_agrees(book, panel="panel"):
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + PATIENCE
     while not agrees(book, panel):
         assert time.monotonic() < deadline, "the page does not show what the kernel's panel shows"
         book.page.wait_for_timeout(100)
@@ -201,11 +202,11 @@ def test_a_loss_that_turns_nan_offers_the_way_back(open_notebook):
     book.click("Play")
     book.until("panel.session.state == 'failed'")
     alert = book.page.locator('[role="alert"]', has_text="Moved last: learning rate")
-    alert.wait_for(timeout=10_000)
+    alert.wait_for()
     book.screenshot("playground_failed")
     book.click("Go back")
     book.until("panel.session.state == 'paused' and panel.session.snapshot.step == 15")
-    alert.wait_for(state="detached", timeout=10_000)
+    alert.wait_for(state="detached")
     assert book.complaints == []
 
 
@@ -254,24 +255,25 @@ def zooms(book):
     return book.page.evaluate(f"() => [{view}.map, {view}.curves].map((part) => part.drawing.zoom)")
 
 
-def test_the_picture_goes_through_time_while_the_kernel_is_busy(open_notebook):
+def test_the_picture_goes_through_time_while_the_kernel_is_busy(open_notebook, tmp_path):
     book = opened(open_notebook, 'panel = Playground("ccp", **small)\npanel')
     book.execute("panel.step(60)")
     book.until("panel.session.settle(0) and panel._drawn[0] == panel.session.version")
     steps = book.value("[frame.step for frame in panel.session.snapshot.stored]")
     holds = f"() => Object.keys(document.querySelector('.labkit-live').labkit.run.stored).length === {len(steps)}"
-    book.page.wait_for_function(holds, timeout=20_000)
-    book.kernel.execute("import time; time.sleep(6)")
+    book.page.wait_for_function(holds)
+    book.kernel.execute(f"import os, time\nwhile not os.path.exists({str(tmp_path / 'looked')!r}): time.sleep(0.05)")
     before = book.live()[0]
     press(book, "Snapshot", "Home")
     for at, step in enumerate(steps[:6]):
         if at:
             book.page.keyboard.press("ArrowRight")
         drawn = f"() => document.querySelector('.labkit-live').labkit.drawn.scene.step === {step}"
-        book.page.wait_for_function(drawn, timeout=3000)
+        book.page.wait_for_function(drawn)
     after = book.live()[0]
     assert after["map"] >= before["map"] + 5 and after["curves"] >= before["curves"] + 5
     assert f"At step {steps[5]}: " in book.page.locator(".labkit-live canvas").nth(1).get_attribute("aria-label")
+    (tmp_path / "looked").touch()
     book.until("panel._at == 5")  # the kernel hears of it afterwards
     until_agrees(book)
     assert book.complaints == []

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from labkit.report import write_report
+from tests.browser.lab import PATIENCE
 from tests.browser.notebook import steady, until
 from tests.plots.recordings import make_recording
 
@@ -21,13 +22,14 @@ def page(browser: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any
         tmp_path_factory.mktemp("report") / "report.html", {"CCP": make_recording(4), "single": make_recording(1)}
     )
     page = browser.new_page(viewport={"width": 1280, "height": 1000})
+    page.set_default_timeout(PATIENCE * 1000)
     page.complaints = []
     page.requests = []
     page.on("pageerror", lambda error: page.complaints.append(str(error)))
     page.on("console", lambda said: page.complaints.append(said.text) if said.type == "error" else None)
     page.on("request", lambda request: page.requests.append(request.url))
     page.goto(path.as_uri())
-    page.wait_for_selector("body[data-ready]", timeout=60_000)
+    page.wait_for_selector("body[data-ready]")
     yield page
     page.close()
 
@@ -85,7 +87,7 @@ def test_rings_come_at_the_end_of_a_problem_and_go_again(page: Any) -> None:
 def test_play_reaches_the_end_and_stops(page: Any) -> None:
     scrub(page, 14)
     page.click("#play")
-    page.wait_for_function("document.getElementById('play').textContent.includes('Play')", timeout=20_000)
+    page.wait_for_function("document.getElementById('play').textContent.includes('Play')")
     assert page.inner_text("#step") == "step 1,600"
 
 

@@ -100,10 +100,10 @@ def test_a_grid_fills_while_it_trains_and_stops(open_notebook):
     book.click("Stop")
     book.until("not grid.running and panel.stop_button.disabled")
     book.click("Train this one next")
-    book.until("grid.cell(1, 0).done and panel.explorer is not None", seconds=60)
+    book.until("grid.cell(1, 0).done and panel.explorer is not None")
     book.execute("before = panel")
     book.rerun(0)
-    book.until("panel is not before and before.comm is None and not before.grid.running", seconds=60)
+    book.until("panel is not before and before.comm is None and not before.grid.running")
     assert book.save() < 2_000_000
     assert book.complaints == []
 
@@ -127,7 +127,7 @@ def test_notebook_10_opens_with_its_grids(open_notebook):
     start = book.page.get_by_role("button", name="Start", exact=True).last  # the grid of one's own
     start.scroll_into_view_if_needed()
     start.click()
-    book.until("live.grid.cells[0].done", seconds=90)
+    book.until("live.grid.cells[0].done")
     book.page.wait_for_timeout(500)
     book.screenshot("notebook-10")
     book.page.get_by_role("button", name="Stop", exact=True).last.click()
