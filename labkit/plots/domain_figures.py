@@ -59,7 +59,7 @@ def domain_strips(
     columns = min(int(check_number("columns", columns, low=1, whole=True)), len(keys))
     rows = -(-len(keys) // columns)
     heads = [f"<b>{NAMES[key]}</b>" for key in keys]
-    fig = make_subplots(rows, columns, subplot_titles=heads, horizontal_spacing=0.07, vertical_spacing=0.24 / rows)
+    fig = make_subplots(rows, columns, subplot_titles=heads, horizontal_spacing=0.07, vertical_spacing=0.32 / rows)
     for index, (name, (steps, figures)) in enumerate(domains.items()):
         at = float_array("steps", steps, "S")
         line = run_line(index)
@@ -80,7 +80,7 @@ def domain_strips(
     notes = ["curve: mean of the k-Center curves over k and classes"] if {"covering", "relative"} & set(keys) else []
     notes += [f"hubness: of the {NEIGHBOURS} nearest"] if "hubness" in keys else []
     head = title if title is not None else _finding(keys, domains)
-    present(fig, head, "; ".join(notes), width=width, height=rows * 215 + 40, above=30)
+    present(fig, head, "; ".join(notes), width=width, height=rows * 240 + 40 if len(keys) > 1 else 360, above=30)
     fig.update_layout(margin={"l": 45}, legend={"orientation": "h", "y": -0.3 / rows, "yanchor": "top", "x": 0})
     fig.update_xaxes(nticks=5)
     for place in range(max(0, len(keys) - columns), len(keys)):  # the lowest panel of each column
