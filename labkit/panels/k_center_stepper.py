@@ -10,11 +10,10 @@ from plotly.subplots import make_subplots
 
 from labkit.errors import LabError
 from labkit.panels.common import Figure, Panel, button, on_value, reports_errors, row
-from labkit.plots import marks
-from labkit.plots.covering_figure import name_classes, what_marks_mean
-from labkit.plots.covering_steps import CoveringSteps, PointSet, class_sets, example_sets
+from labkit.plots.covering_figure import frame_plane, name_classes, what_marks_mean
+from labkit.plots.covering_steps import CoveringSteps, class_sets, example_sets
 from labkit.plots.covering_traces import TRACES, blank_traces, label_radii, notice, trace_updates
-from labkit.plots.palette import present
+from labkit.plots.palette import plain, present
 from labkit.plots.plane import Plane
 from labkit.plots.reading import RecordingLike, check_recording, float_array, label_array
 from labkit.validation import check_number
@@ -24,11 +23,12 @@ HELP = """
 <p>Greedy K-Center takes, again and again, the sample that is farthest from its nearest centre (the star), until it has k.
 The balls around the centres all have the covering radius: the smallest with which they hold every sample.</p>
 <ul>
-<li><b>Next / Back</b> or the slider step through the picks; numbers in the rings are their order.</li>
+<li><b>Next / Back</b> or the slider step through the picks; numbers over the rings are their order, given for one class
+where all are shown: the one with the largest radius to begin with.</li>
 <li><b>From the proxies</b>: squares are centres that are there already, as CCP starts from its converged proxies.</li>
 <li><b>Pool</b>: so many samples per class are drawn to choose from (b in the CCP paper); the seed decides which.</li>
 <li>On the right the radius after each pick: greedy, the band of 90 % of 50 random choices, and, for small sets, the best
-possible, found exactly. Greedy without proxies never needs more than twice the best radius.</li>
+possible, found exactly. Greedy never needs more than twice the best radius (dotted: half of its own).</li>
 </ul>
 <p>Keys: Tab goes from control to control, the arrow keys move a slider, Space presses a button.</p>
 """
@@ -150,22 +150,11 @@ class KCenterStepper(Panel):
         finally:
             self._busy = False
         self._plane = Plane.of(np.concatenate([s.points for s in everything]))
-        self._frame(chosen)
-        self._draw()
-
-    def _frame(self, sets: list[PointSet]) -> None:
-        """Axes that hold every sample shown and stay while stepping; a class alone fills the picture."""
-        xy = [self._plane(s.points) for s in sets] + [self._plane(s.initial) for s in sets if s.initial is not None]
-        extent = marks.extent_of(self._plane, *xy)
-        low, high = np.concatenate(xy).min(axis=0), np.concatenate(xy).max(axis=0)
-        half = 0.65 * max(float((high - low).max()), 1e-6)
         with self.figure.batch_update():
             self.figure.layout.shapes = self.figure.layout.annotations = ()
-            marks.square_axes(self.figure, extent, self._plane, row=1, col=1)
-            if len(sets) == 1 and half < extent:
-                for axis, middle in zip((self.figure.layout.xaxis, self.figure.layout.yaxis), (low + high) / 2):
-                    axis.range = [middle - half, middle + half]
-        name_classes(self.figure, self.steps, [self._plane(s.points) for s in sets], extent)  # a batch would keep only the last
+            extent = frame_plane(self.figure, self.steps, self._plane)
+        name_classes(self.figure, self.steps, self._plane, extent)  # a batch would keep only the last
+        self._draw()
 
     @reports_errors
     def _draw(self) -> None:
@@ -178,7 +167,7 @@ class KCenterStepper(Panel):
         with self.figure.batch_update():
             for name, update in updates.items():
                 self.figure.data[TRACES[name]].update(update, overwrite=False)
-            key = f"<br><span style='font-size:12px;color:#555'>{what_marks_mean(steps, step)}</span>"
+            key = f"<br><span style='font-size:12px;color:#555'>{plain(what_marks_mean(steps, step))}</span>"
             self.figure.layout.title.text = f"<b>{step} of {steps.k} picks</b>{key}"
         self.say_notice(notice(steps, step, random=self.compare_random.value, best=self.compare_best.value))
 

@@ -21,6 +21,7 @@ ORDER = [
     "random band", "random median", "greedy / 2", "best", "greedy", "now",
 ]  # fmt: skip
 CLOSE = 0.045  # of the picture's width: numbers of picks nearer than that would lie over each other
+SIDES = {"top center": (0, 1), "middle left": (-1, 0), "middle right": (1, 0), "bottom center": (0, -1)}
 TRACES = {name: place for place, name in enumerate(ORDER)}
 
 
@@ -56,7 +57,7 @@ def _blank_plane() -> list[Any]:
         ),
         go.Scatter(
             mode="markers+text", name="picks", showlegend=False, textposition="top center",
-            textfont={"size": 12, "color": INK},
+            textfont={"size": 13, "color": INK, "shadow": ", ".join(["0px 0px 2px white"] * 6)},
             marker={"symbol": "circle", "size": 13, "color": "white", "line": {"width": 2.5}},
             customdata=[], hovertemplate="pick %{customdata}<extra></extra>",
         ),
@@ -67,7 +68,7 @@ def _blank_curves() -> list[Any]:
     radius = "%{x} picks: radius %{y:.3f}<extra></extra>"
     return [
         go.Scatter(
-            mode="lines", fill="toself", fillcolor=translucent(RANDOM, 0.15), line={"width": 0}, name="random, 90 %",
+            mode="lines", fill="toself", fillcolor=translucent(RANDOM, 0.15), line={"width": 0}, name="90 % of random draws",
             hoverinfo="skip",
         ),
         go.Scatter(
@@ -75,7 +76,7 @@ def _blank_curves() -> list[Any]:
             hovertemplate="random, " + radius,
         ),
         go.Scatter(
-            mode="lines", name="greedy / 2: below it nothing", line={"color": FAINT, "dash": "dot", "width": 1.5},
+            mode="lines", name="lower limit: greedy / 2", line={"color": FAINT, "dash": "dot", "width": 1.5},
             hovertemplate="half of greedy, " + radius,
         ),
         go.Scatter(
@@ -137,12 +138,21 @@ def _plane_updates(steps: CoveringSteps, covers: list[Cover], plane: Plane) -> d
     taken = [plane(s.points[c.picks]) for s, c in zip(sets, covers, strict=True)]
     cloud = np.concatenate([plane(s.points) for s in sets])
     near = CLOSE * float(np.ptp(cloud, axis=0).max())
+    numbers = [[""] * len(picks) for picks in taken]  # of all classes together they would lie over each other
+    numbers[widest(steps)] = _pick_numbers(taken[widest(steps)], near)
+    marks = _stack([plane(c.centres) for c in covers] + [a[None] for a, _, _ in far])
     updates["picks"] = coordinates(_stack(taken)) | {
-        "text": [text for picks in taken for text in _pick_numbers(picks, near)],
+        "text": [text for texts in numbers for text in texts],
+        "textposition": _free_sides(_stack(taken), marks, near),
         "customdata": [f"{i + 1}, {name}" for picks, name in zip(taken, names, strict=True) for i in range(len(picks))],
         "marker": {"line": {"color": _repeat(colors, [len(picks) for picks in taken])}},
     }
     return updates
+
+
+def widest(steps: CoveringSteps) -> int:
+    """Place of the set with the largest radius before the first pick; after it, where there are no centres before."""
+    return int(steps.radii[:, 0 if np.isfinite(steps.greedy[0]) else 1].argmax())
 
 
 def _pick_numbers(places: Floats, near: float) -> list[str]:
@@ -156,19 +166,29 @@ def _pick_numbers(places: Floats, near: float) -> list[str]:
     return texts
 
 
+def _free_sides(places: Floats, marks: Floats, near: float) -> list[str]:
+    """For each of (m, 2) places the first side on which a text has no mark (p, 2) within `near`; else the least crowded."""
+    sides = []
+    for place in places:
+        room = {s: np.linalg.norm(place + 1.3 * near * np.array(way) - marks, axis=1).min() for s, way in SIDES.items()}
+        sides.append(next((s for s, r in room.items() if r >= near), max(room, key=lambda s: room[s])))
+    return sides
+
+
 def _curve_updates(steps: CoveringSteps, step: int, random: bool, best: bool) -> dict[str, dict[str, Any]]:
     x: Floats = np.arange(steps.k + 1.0)
     known = np.isfinite(steps.greedy)
     low, middle, high = np.quantile(steps.random[:, known], [0.05, 0.5, 0.95], axis=0)
     band: Any = np.column_stack((np.append(x[known], x[known][::-1]), np.append(high, low[::-1])))
     nothing = np.zeros((0, 2))
-    # Half of greedy bounds the best from below only where greedy had the first pick to itself.
+    # The picks and the sample left farthest are k + 1 points that far from each other and from the centres there before.
+    # So k new balls of less than half of that miss one of them, and the old ones hold none.
     halves = np.column_stack((x[known], steps.greedy[known] / 2))
     optimum = steps.optimum if best else None
     return {
         "random band": coordinates(band if random else nothing),
         "random median": coordinates(np.column_stack((x[known], middle)) if random else nothing),
-        "greedy / 2": coordinates(halves if best and all(s.initial is None for s in steps.sets) else nothing),
+        "greedy / 2": coordinates(halves if best else nothing),
         "best": coordinates(nothing if optimum is None else np.column_stack((x[known], optimum[known]))),
         "greedy": coordinates(np.column_stack((x[known], steps.greedy[known]))),
         "now": coordinates(np.array([[step, steps.greedy[step]]]) if known[step] else nothing),

@@ -71,8 +71,18 @@ def test_classes_are_named_and_the_marks_explained_without_opening_the_help(pane
     panel.go(1)
     assert "rings: picks" in title.text and "star: the farthest sample" in title.text and "balls" in title.text
     assert "Each class&#x27;s star is farthest" in panel.notice.value
+    assert "numbered for the widest class" in title.text and sum(map(bool, panel.figure.data[TRACES["picks"]].text)) == 1
     panel.classes.value = "7"
     assert not panel.figure.layout.annotations and "The star is farthest" in panel.notice.value
+
+
+def test_a_class_name_cannot_act_as_markup():
+    recording = make_recording(3, per_class=20)
+    recording.class_names = [f"<i>{digit}" for digit in range(10)]
+    panel = KCenterStepper(recording, pool_size=8, k=4)
+    panel.go(1)
+    assert "widest class, &lt;i&gt;" in panel.figure.layout.title.text
+    panel.close()
 
 
 def test_numbers_of_picks_that_lie_together_share_a_label():

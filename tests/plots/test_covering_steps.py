@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from labkit.errors import LabError
+from labkit.plots.covering_figure import covering_picture, what_marks_mean
 from labkit.plots.covering_steps import CoveringSteps, PointSet, class_sets, example_sets
-from labkit.plots.covering_traces import BALLS, TRACES, blank_traces, notice, trace_updates
+from labkit.plots.covering_traces import BALLS, TRACES, _free_sides, blank_traces, notice, trace_updates, widest
 from labkit.plots.plane import Plane
 from tests.oracles.selection import optimal_radius, radius
 
@@ -84,7 +85,8 @@ def test_traces_hold_the_covers():
     steps = CoveringSteps(sets, 4)
     updates = trace_updates(steps, 2, Plane.of(cloud()))
     assert len(updates["samples"]["x"]) == 36 and len(updates["samples"]["text"]) == 36
-    assert list(updates["picks"]["text"]) == ["1", "2"] * 3
+    numbered = int(np.argmax([s.radius for s in steps.at(0)]))
+    assert list(updates["picks"]["text"]) == ["", ""] * numbered + ["1", "2"] + ["", ""] * (2 - numbered)
     assert len(updates["proxies"]["x"]) == 6 and len(updates["farthest"]["x"]) == 3
     ring = np.column_stack([updates[BALLS[1]]["x"], updates[BALLS[1]]["y"]]).reshape(4, 50, 2)[:, :49]
     center = steps.at(2)[1].centres
@@ -97,13 +99,49 @@ def test_traces_hold_the_covers():
     assert len(blank_traces()) == len(TRACES)
 
 
-def test_half_of_greedy_bounds_only_where_greedy_chose_alone():
-    alone = CoveringSteps([PointSet("a", 0, cloud())], 3)
-    beside = CoveringSteps([PointSet("a", 0, cloud(), cloud(2, seed=9))], 3)
-    plane = Plane.of(cloud())
-    halves = trace_updates(alone, 1, plane)["greedy / 2"]
-    assert list(halves["x"]) == [1, 2, 3] and (halves["y"] <= alone.optimum[1:] + 1e-3).all()
-    assert len(trace_updates(beside, 1, plane)["greedy / 2"]["x"]) == 0
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("given", [0, 1, 3])
+def test_half_of_greedy_bounds_the_best_with_centres_there_before_and_without(seed, given):
+    initial = cloud(given, seed=seed + 20) if given else None
+    steps = CoveringSteps([PointSet("a", 0, cloud(seed=seed), initial)], 3)
+    halves = trace_updates(steps, 1, Plane.of(cloud()))["greedy / 2"]
+    known = slice(0 if given else 1, 4)
+    assert list(halves["x"]) == [0, 1, 2, 3][known]
+    assert halves["y"] == pytest.approx(steps.greedy[known] / 2, abs=1e-3)
+    assert (halves["y"] <= steps.optimum[known] + 1e-3).all()
+
+
+@pytest.mark.parametrize("with_initial", [False, True])
+def test_of_several_classes_the_one_with_the_largest_radius_at_first_has_its_picks_numbered(with_initial):
+    far = np.array([[0, 0], [0.1, 0], [0.2, 0.0]])
+    sets = [PointSet(str(i), i, scale * far, far[:1] if with_initial else None) for i, scale in enumerate((1, 3, 2))]
+    steps = CoveringSteps(sets, 2)
+    assert widest(steps) == 1 and "numbered for the widest class, 1" in what_marks_mean(steps, 2)
+    texts = trace_updates(steps, 2, Plane.of(3 * far))["picks"]["text"]
+    assert texts == ["", "", "1", "2", "", ""]
+    alone = CoveringSteps(sets[2:], 2)
+    assert trace_updates(alone, 2, Plane.of(far))["picks"]["text"] == ["1", "2"]
+    assert "numbered" not in what_marks_mean(alone, 2)
+
+
+def test_a_number_stands_on_a_side_where_no_mark_lies():
+    place = np.zeros((1, 2))
+    above, left = np.array([0, 0.13]), np.array([-0.13, 0])
+    assert _free_sides(place, place, 0.1) == ["top center"]
+    assert _free_sides(place, np.stack([place[0], above]), 0.1) == ["middle left"]
+    assert _free_sides(place, np.stack([place[0], above, left]), 0.1) == ["middle right"]
+    crowded = np.stack([above, left, -left, 1.7 * -above])
+    assert _free_sides(place, crowded, 0.1) == ["bottom center"], "none is free; there most room is left"
+
+
+def test_a_class_alone_fills_the_picture():
+    near = 0.1 * cloud() + [0.5, 0]
+    fig = covering_picture(CoveringSteps([PointSet("a", 0, near)], 3), 2)
+    for axis, values in ((fig.layout.xaxis, near[:, 0]), (fig.layout.yaxis, near[:, 1])):
+        assert axis.range[0] < values.min() and values.max() < axis.range[1]
+        assert axis.range[1] - axis.range[0] < 1.4 * np.ptp(near, axis=0).max()
+    both = covering_picture(CoveringSteps([PointSet("a", 0, near), PointSet("b", 1, near)], 3), 2)
+    assert both.layout.xaxis.range == (-1.2, 1.2)
 
 
 def test_notices_say_what_the_numbers_say():
