@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from labkit.datasets.roots import recorded_folder
 from labkit.training.grid import Grid
@@ -70,9 +72,17 @@ def results_table(recordings: Iterable[Recording], figures: Iterable[str]) -> pd
         row: dict[str, str | int] = {"seeds": len({run.experiment["seed"] for run in runs})}
         for figure in figures:
             values = np.array([run.final.get(figure, np.nan) for run in runs])
-            values = values[np.isfinite(values)]
-            same = len(values) > 0 and np.ptp(values) == 0  # whose mean may be off by a last bit
-            spread = f" ± {0 if same else values.std(ddof=1):.3g}" if len(values) > 1 else ""
-            row[figure] = f"{values.mean():.4g}{spread}" if len(values) else ""
+            row[figure] = _mean_and_spread(values[np.isfinite(values)])
         rows[name] = row
     return pd.DataFrame.from_dict(rows, orient="index")
+
+
+def _mean_and_spread(values: NDArray[Any]) -> str:
+    """The deviation with two digits, the mean with as many decimals; four digits where nothing deviates."""
+    if not len(values):
+        return ""
+    if np.ptp(values) == 0:  # whose mean may be off by a last bit
+        return f"{values[0]:.4g}" + (" ± 0" if len(values) > 1 else "")
+    mean, spread = float(values.mean()), float(values.std(ddof=1))
+    decimals = max(0, 1 - math.floor(math.log10(spread)))
+    return f"{mean:.{decimals}f} ± {spread:.{decimals}f}" if decimals <= 5 else f"{mean:.3g} ± {spread:.2g}"

@@ -54,10 +54,24 @@ def run(name: str, seed: int, **final: float) -> Recording:
 def test_the_table_gives_mean_and_spread_over_seeds():
     runs = [run("a", 0, map_at_r=0.5, proxy_spread=0.1), run("a", 1, map_at_r=0.7, proxy_spread=0.1), run("b", 0, map_at_r=0.25)]
     table = results_table(runs, ["map_at_r", "proxy_spread"])
-    assert table.loc["a"].tolist() == [2, "0.6 ± 0.141", "0.1 ± 0"]
+    assert table.loc["a"].tolist() == [2, "0.60 ± 0.14", "0.1 ± 0"]
     assert table.loc["b"].tolist() == [1, "0.25", ""]
     alike = [run("c", seed, map_at_r=0.7) for seed in range(3)]  # numpy's own mean and deviation miss it by a last bit
     assert results_table(alike, ["map_at_r"]).loc["c", "map_at_r"] == "0.7 ± 0"
+
+
+@pytest.mark.parametrize(
+    ("values", "told"),
+    [
+        ((0.3854, 0.3905, 0.3880), "0.3880 ± 0.0026"),
+        ((120.0, 140.0), "130 ± 14"),
+        ((2e-5, 4e-5), "3e-05 ± 1.4e-05"),
+        ((0.2,), "0.2"),
+    ],
+)
+def test_the_mean_has_as_many_decimals_as_its_deviation(values, told):
+    runs = [run("a", seed, nmi=value) for seed, value in enumerate(values)]
+    assert results_table(runs, ["nmi"]).loc["a", "nmi"] == told
 
 
 def test_unknown_names_and_profiles_are_named(monkeypatch):
