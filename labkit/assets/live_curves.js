@@ -133,7 +133,7 @@ class CurvesDrawing {
     pen.restore();
     pen.textBaseline = "bottom";
     const value = here === undefined ? "" : shortNumber(values[here]);
-    this.said(pen, curve.label, "left", ROOM.left, top - 5, "");
+    this.said(pen, curve.log ? `${curve.label}, log` : curve.label, "left", ROOM.left, top - 5, "");
     this.said(pen, value, "right", ROOM.left + frame.width, top - 5, "bold ");
     return { label: curve.label, value };
   }

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labkit.plots import marks
-from labkit.plots.curves import SMALLEST
 from labkit.plots.embedding_map import cover_sentence, nearest_own_proxy
+from labkit.plots.metric_axes import SMALLEST
 from labkit.plots.plane import Plane
 from labkit.plots.reading import LARGEST, Ints, label_array
 from labkit.plots.thumbnails import grey_images

@@ -119,7 +119,7 @@ class RunComparison(Panel):
             where = {"row": 2, "col": column(place, len(CURVES), maps)}
             for trace in curve_traces(self.runs, key, logarithmic, legend=place == 0):
                 figure.add_trace(trace, **where)
-            figure.update_yaxes(title_text=label, title_font_size=12, **curve_axis(self.runs, key, logarithmic), **where)
+            figure.update_yaxes(title_font_size=12, **curve_axis(self.runs, key, label, logarithmic), **where)
             figure.update_xaxes(title_text="step", **where)
             figure.add_vline(x=0, line={"color": INK, "width": 1.5}, **where)
             if key == "proxy_spread" and (text := without_spread(self.runs)):

@@ -11,8 +11,8 @@ from plotly.subplots import make_subplots
 
 from labkit.panels.common import Figure
 from labkit.plots.comparison_traces import drawn_series, remark, without_spread
-from labkit.plots.curves import SMALLEST
 from labkit.plots.log_ticks import log_ticks
+from labkit.plots.metric_axes import drawn
 from labkit.plots.palette import FAINT, GRID, RUN_COLORS, present
 from labkit.plots.setting_grid import MEASURES, Side, map_updates, outline, side_axis
 from labkit.training.grid_cells import Cell
@@ -20,8 +20,8 @@ from labkit.training.grid_table import CellTable
 
 CURVES = (
     ("map_at_r", "MAP@R<br>(held out)", False),
-    ("covering_q95", "95 % cover", True),
-    ("proxy_spread", "proxy spread", True),
+    ("covering_q95", "95 % cover<br>(log)", True),
+    ("proxy_spread", "proxy spread<br>(log)", True),
 )
 CELLS, BLANKS, HATCHING = range(3)  # the map's traces; each curve has two more: the other runs, and the chosen one
 WIDTH = 1060
@@ -123,7 +123,7 @@ def _words(cell: Cell) -> str:
 def _curve(cell: Cell, key: str, logarithmic: bool) -> tuple[Any, Any]:
     assert cell.recording is not None
     steps, values = drawn_series(cell.recording, key, logarithmic)
-    shown = np.maximum(values, SMALLEST) if logarithmic else values
+    shown = drawn(values, "log" if logarithmic else "linear")
     return steps, np.array([float(f"{v:.4g}") for v in shown])
 
 

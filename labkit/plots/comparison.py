@@ -115,9 +115,9 @@ def standing(runs: Runs, step: int) -> str:
     if not known:
         return f"Step {step:,}: not evaluated yet."
     order = sorted(known, key=lambda name: -known[name])
-    figures = ", ".join(f"{name} {number(known[name])}" for name in order)
     if len(order) == 1:
-        return f"Step {step:,}: MAP@R {figures}."
+        return f"Step {step:,}: MAP@R {number(known[order[0]])} ({order[0]})."
+    figures = "; ".join(f"{name}: {number(known[name])}" for name in order)
     lead = known[order[0]] - known[order[1]]
     verdict = "practically the same" if lead <= BETTER_MAP else f"{order[0]} is ahead by {100 * lead:.1f} points"
     return f"Step {step:,}, MAP@R on held-out samples: {verdict} ({figures})."

@@ -9,9 +9,8 @@ import numpy as np
 import plotly.graph_objects as go
 
 from labkit.plots import marks
-from labkit.plots.curves import SMALLEST, towards_one
 from labkit.plots.film import Film
-from labkit.plots.log_ticks import log_ticks
+from labkit.plots.metric_axes import drawn, metric_axis, scale_of
 from labkit.plots.palette import INK, NEXT_PROXY_SYMBOL, PROXY_SYMBOL, class_color, plain, run_line
 from labkit.plots.reading import Floats, Ints, RecordingLike, Runs, series, value_at
 
@@ -81,7 +80,7 @@ def map_positions(film: Film, at: int) -> list[dict[str, Any]]:
 
 def curve_traces(runs: Runs, key: str, logarithmic: bool, *, legend: bool) -> list[Any]:
     """A metric of every run over the steps, each with marks where its proxy problems end."""
-    traces = []
+    traces, scale = [], scale_of(runs, key, logarithmic)
     for index, (name, recording) in enumerate(runs.items()):
         steps, values = drawn_series(recording, key, logarithmic)
         ends = np.array([p.end for p in recording.problems], dtype=np.int64)
@@ -90,14 +89,14 @@ def curve_traces(runs: Runs, key: str, logarithmic: bool, *, legend: bool) -> li
         style: dict[str, Any] = {"name": plain(name), "legendgroup": str(index)}
         traces.append(
             go.Scatter(
-                x=steps, y=_stretched(key, values, logarithmic), customdata=values.round(5), mode="lines", **style,
+                x=steps, y=drawn(values, scale), customdata=values.round(5), mode="lines", **style,
                 line=run_line(index), showlegend=legend,
                 hovertemplate=f"step %{{x}}: %{{customdata:.4g}}<extra>{plain(name)}</extra>",
             )
         )  # fmt: skip
         traces.append(
             go.Scatter(
-                x=ends, y=_stretched(key, at_ends, logarithmic), mode="markers", **style, showlegend=False,
+                x=ends, y=drawn(at_ends, scale), mode="markers", **style, showlegend=False,
                 marker={"symbol": "diamond", "size": 7, "color": run_line(index)["color"]},
                 hovertemplate=f"a proxy problem ends at step %{{x}}<extra>{plain(name)}</extra>",
             )
@@ -126,16 +125,7 @@ def remark(text: str, axis: int) -> dict[str, Any]:
             "bgcolor": "rgba(255, 255, 255, 0.85)", "font": {"size": 11 if over else 12, "color": INK}}  # fmt: skip
 
 
-def curve_axis(runs: Runs, key: str, logarithmic: bool) -> dict[str, Any]:
-    """How the metric's axis is drawn: MAP@R by what is missing to 1, so that .98 and .99 are told apart."""
-    if key == "map_at_r":
-        return towards_one(np.concatenate([series(recording, key)[1] for recording in runs.values()]))
-    if not logarithmic:
-        return {}
-    return log_ticks(np.concatenate([np.maximum(drawn_series(r, key, True)[1], SMALLEST) for r in runs.values()]))
-
-
-def _stretched(key: str, values: Floats, logarithmic: bool) -> Floats:
-    shown = 1 - values if key == "map_at_r" else values
-    result: Floats = np.maximum(shown, SMALLEST) if logarithmic or key == "map_at_r" else shown
-    return result
+def curve_axis(runs: Runs, key: str, label: str, logarithmic: bool) -> dict[str, Any]:
+    """How the metric's axis is drawn and labelled: high MAP@R by what is missing to 1, so that .98 and .99 are told apart."""
+    values = np.concatenate([drawn_series(recording, key, logarithmic)[1] for recording in runs.values()])
+    return metric_axis(values, scale_of(runs, key, logarithmic), label)

@@ -242,7 +242,6 @@ def _ranked(
     if len(finite) < 2:
         return ""
     order = sorted(finite, key=lambda name: finite[name], reverse=higher)
-    figures = ", ".join(f"{name} {number(finite[name])}" for name in order)
-    if alike(finite[order[0]], finite[order[1]]):
-        return f"{when}, {what} is practically the same: {figures}"
-    return f"{when}, {order[0]} has the {'higher' if higher else 'smaller'} {what}: {figures}"
+    figures = ", ".join(f"{number(finite[name])} ({name})" for name in order)
+    same = "practically the same: " if alike(finite[order[0]], finite[order[-1]]) else ""
+    return f"{when}, {what} is {same}{figures}"

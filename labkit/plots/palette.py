@@ -118,4 +118,5 @@ def present(fig: Any, title: str, subtitle: str = "", *, width: int, height: int
 
 
 def _lines(text: str, characters: float) -> list[str]:
-    return [plain(line) for line in textwrap.wrap(text, max(20, int(characters)))]
+    whole = text.replace(" = ", "\xa0=\xa0")  # a line does not end within "K = 8"
+    return [plain(line.replace("\xa0", " ")) for line in textwrap.wrap(whole, max(20, int(characters)))]

@@ -63,7 +63,7 @@ def setting_heat_map(
         e.g. `("λ", ["0", "0.02"])`.
     measure : "map_at_r", "p_at_1", "covering_max", "covering_q95" or "proxy_spread" (on a logarithmic scale).
     between : the ends of the colours' scale, so that several maps can be compared; by default what the values span.
-    title : instead of the finding: the best and the worst cell, and how much either setting changes on average.
+    title : instead of the finding: the smallest and the largest figure, and how much either setting makes on average.
     width : pixels; None: 110 for each column, and at least 520.
 
     Returns
@@ -176,7 +176,7 @@ def outline(row: int, column: int) -> dict[str, Any]:
 
 
 def what_matters(values: Floats, rows: Side, columns: Side, measure: str) -> str:
-    """The best and the worst cell, and by how much a figure differs along either setting, the other held."""
+    """The smallest and the largest figure, and how far apart they are, on average, where one of the settings is held."""
     what = MEASURES[measure]
     if not np.isfinite(values).any():
         return "No run is done yet"
@@ -186,14 +186,18 @@ def what_matters(values: Floats, rows: Side, columns: Side, measure: str) -> str
 
     def at(place: Any) -> str:
         i, j = place
-        return f"{number(float(values[i, j]))} at {rows.label} = {rows.words[i]}, {columns.label} = {columns.words[j]}"
+        return f"{number(float(values[i, j]))} ({rows.label} = {rows.words[i]}, {columns.label} = {columns.words[j]})"
 
     if high == low:
         return f"{what.name} {at(high)}"
     ends = f"{what.name} from {at(low)} to {at(high)}"
-    spans = [(side.label, _span(line, what.logarithmic)) for side, line in ((rows, values.T), (columns, values))]
-    told = [f"by {_size(span, what.logarithmic)} along {label}" for label, span in spans if span is not None]
-    return f"{ends}; it differs on average {' and '.join(told)}" if told else ends
+    spans = [(held.label, _span(lines, what.logarithmic)) for held, lines in ((columns, values.T), (rows, values))]
+    told = [(label, _size(span, what.logarithmic)) for label, span in spans if span is not None]
+    if not told:
+        return ends
+    (label, size), *other = told
+    more = "".join(f", at one {second} {apart}" for second, apart in other)
+    return f"{ends}; at one {label} the largest and the smallest are {size} apart on average{more}"
 
 
 def _span(lines: Floats, logarithmic: bool) -> float | None:

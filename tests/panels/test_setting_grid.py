@@ -57,6 +57,7 @@ def test_choosing_a_cell_shows_its_curves_and_opens_its_recording(lambda_by_k):
         steps, scores = panel.figure.data[4].x, panel.figure.data[4].y
         assert list(steps[:-1]) == recording.metrics["step"].tolist()
         assert np.allclose(scores[:-1], recording.metrics["map_at_r"], rtol=1e-3)
+        assert [panel.figure.layout[f"yaxis{i}"].title.text.endswith("(log)") for i in (2, 3, 4)] == [False, True, True]
         frame = [s for s in panel.figure.layout.shapes if s.type == "rect"]
         assert len(frame) == 1 and frame[0].y0 < at[0] < frame[0].y1 and frame[0].x0 < at[1] < frame[0].x1
         ends = {s.x0 for s in panel.figure.layout.shapes if s.type == "line"}

@@ -18,7 +18,7 @@ from labkit.plots.comparison import (
     snapshot_at,
     standing,
 )
-from labkit.plots.comparison_traces import CURVES, column, curve_traces, grid, map_positions, map_traces
+from labkit.plots.comparison_traces import CURVES, column, curve_axis, curve_traces, grid, map_positions, map_traces
 from labkit.plots.film import Film
 from tests.plots.recordings import make_recording
 
@@ -85,10 +85,10 @@ def test_who_stands_ahead():
     runs = pair()
     runs["CCP"].metrics["map_at_r"] = np.full(17, 0.9)
     runs["<one>"].metrics["map_at_r"] = np.full(9, 0.7)
-    assert "CCP is ahead by 20.0 points (CCP 0.900, <one> 0.700)" in standing(runs, 800)
+    assert "CCP is ahead by 20.0 points (CCP: 0.900; <one>: 0.700)" in standing(runs, 800)
     runs["<one>"].metrics["map_at_r"][:] = 0.897
     assert "practically the same" in standing(runs, 800)
-    assert standing({"CCP": runs["CCP"]}, 800) == "Step 800: MAP@R CCP 0.900."
+    assert standing({"CCP": runs["CCP"]}, 800) == "Step 800: MAP@R 0.900 (CCP)."
     assert "not evaluated yet" in standing(runs, -1)
 
 
@@ -113,3 +113,13 @@ def test_maps_and_curves_hold_the_recording():
     assert list(curve.y) == pytest.approx(runs["CCP"].metrics["proxy_spread"]) and len(ends.x) == 4
     stretched = curve_traces(runs, "map_at_r", False, legend=False)[0]
     assert list(stretched.y) == pytest.approx(1 - runs["CCP"].metrics["map_at_r"])
+
+
+def test_a_curve_and_its_axis_agree_on_the_scale_and_the_label_names_it():
+    run = make_recording(4)
+    assert curve_axis({"a": run}, "map_at_r", "MAP@R", False)["title_text"] == "MAP@R,<br>stretched near 1"
+    assert curve_axis({"a": run}, "proxy_spread", "proxy spread", True)["title_text"] == "proxy spread (log)"
+    assert curve_axis({"a": run}, "loss", "loss", False) == {"title_text": "loss", "type": "linear"}
+    run.metrics["map_at_r"] = np.linspace(0, 0.5, 17)
+    assert curve_axis({"a": run}, "map_at_r", "MAP@R", False) == {"title_text": "MAP@R", "type": "linear"}
+    assert list(curve_traces({"a": run}, "map_at_r", False, legend=False)[0].y) == run.metrics["map_at_r"].tolist()

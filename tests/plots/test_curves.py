@@ -15,7 +15,9 @@ from labkit.errors import LabError
 from labkit.metrics import covering_curve
 from labkit.plots import covering_curves, metric_strips, proxy_spread_over_time
 from labkit.plots.log_ticks import log_ticks
+from labkit.plots.palette import run_line
 from labkit.training.recording import Recording
+from tests.plots.recordings import make_recording
 
 
 def trace(fig: Any, name: str) -> Any:
@@ -72,7 +74,7 @@ def test_map_at_r_is_stretched_towards_one_and_labelled_with_itself(ccp: Recordi
     assert [1 - v for v in axis.tickvals] == pytest.approx([float(text) for text in axis.ticktext])
 
 
-@pytest.mark.parametrize("scores", [(0.921, 0.93, 0.934), (0.4, 0.41), (0.937,), (1.0, 1.0), (0.3, 0.96)])
+@pytest.mark.parametrize("scores", [(0.921, 0.93, 0.934), (0.91, 0.911), (0.937,), (1.0, 1.0), (0.3, 0.96)])
 def test_map_at_r_within_a_narrow_range_has_labels_among_its_values(ccp: Recording, scores: tuple[float, ...]) -> None:
     metrics = {"step": np.arange(len(scores)), "map_at_r": np.array(scores)}
     axis = metric_strips(replace(ccp, metrics=metrics)).layout.yaxis
@@ -80,6 +82,26 @@ def test_map_at_r_within_a_narrow_range_has_labels_among_its_values(ccp: Recordi
     among = (labels >= min(scores) - 5e-4) & (labels <= max(scores) + 5e-4)
     assert among.sum() >= min(2, len(set(scores))) and len(labels) == len(axis.tickvals) == len(set(labels))
     assert np.array(axis.tickvals) == pytest.approx(np.maximum(1 - labels, 1e-9))
+
+
+def test_low_map_at_r_is_drawn_evenly(ccp: Recording) -> None:
+    low, high = np.linspace(0.02, 0.88, 17), np.linspace(0.02, 0.9, 17)
+    at_most = {top: replace(ccp, metrics=ccp.metrics | {"map_at_r": scores}) for top, scores in ((0.88, low), (0.9, high))}
+    fig = metric_strips(at_most[0.88])
+    assert fig.layout.yaxis.type == "linear" and fig.layout.yaxis.autorange is None and fig.layout.yaxis.tickvals is None
+    assert fig.data[0].y.tolist() == pytest.approx(low, rel=1e-4)
+    both = metric_strips({"low": at_most[0.88], "high": at_most[0.9]})
+    assert both.layout.yaxis.autorange == "reversed" and trace(both, "low").y.tolist() == pytest.approx(1 - low, rel=1e-4)
+
+
+def test_an_axis_that_is_not_even_says_so(ccp: Recording) -> None:
+    fig = metric_strips(ccp)
+    labels = [fig.layout[f"yaxis{i}"].title.text for i in ("", 2, 3, 4, 5)]
+    assert labels == ["MAP@R (held out),<br>stretched near 1", "95 % cover<br>(distance, log)", "proxy spread<br>(distance, log)",
+                      "inter-class<br>distance", "loss"]  # fmt: skip
+    low = replace(ccp, metrics=ccp.metrics | {"map_at_r": np.linspace(0, 0.5, 17)})
+    assert metric_strips(low).layout.yaxis.title.text == "MAP@R<br>(held out)"
+    assert proxy_spread_over_time(ccp).layout.yaxis.title.text == "proxy spread (distance, log)"
 
 
 def test_a_metric_that_nobody_has_gets_no_panel(ccp: Recording) -> None:
@@ -95,6 +117,33 @@ def test_boundaries_stand_where_problems_end_but_not_at_the_end_of_the_run(ccp: 
     both = proxy_spread_over_time({"one": single, "A": ccp, "B": ccp})
     assert both.layout.meta["subtitle"] == "vertical lines: a proxy problem ends (dotted: A, dashed: B)"
     assert {(s.x0, s.line.dash) for s in both.layout.shapes} == {(x, d) for x in lines for d in ("dot", "dash")}
+
+
+@pytest.mark.parametrize("draw", [metric_strips, proxy_spread_over_time])
+def test_many_boundaries_are_ticks_over_the_first_panel_and_cross_no_curve(draw: Any, ccp: Recording, single: Recording) -> None:
+    busy = make_recording(8)
+    fig = draw({"one": single, "A <b>": ccp, "B": busy})
+    assert fig.layout.meta["subtitle"] == (
+        "ticks at the top: a proxy problem ends, a row for each run (from above: A <b>; B)"
+    )
+    ticks = fig.layout.shapes
+    assert {(t.yref, t.ysizemode, t.yanchor) for t in ticks} == {("paper", "pixel", 1)}
+    assert all(0 < t.y0 < t.y1 < 30 for t in ticks)
+    rows = {color: [t for t in ticks if t.line.color == color] for color in (run_line(1)["color"], run_line(2)["color"])}
+    upper, lower = rows.values()
+    assert [t.x0 for t in upper] == [400, 800, 1200] and [t.x0 for t in lower] == [200 * i for i in range(1, 8)]
+    assert min(t.y0 for t in upper) > max(t.y1 for t in lower)
+    few = draw({"A <b>": ccp})
+    assert fig.layout.margin.t > few.layout.margin.t and fig.layout.legend.y > few.layout.legend.y == 1
+    alone = draw(make_recording(16))
+    assert alone.layout.meta["subtitle"] == "ticks at the top: a proxy problem ends" and len(alone.layout.shapes) == 15
+
+
+def test_events_are_marked_over_the_ticks(ccp: Recording) -> None:
+    events = [{"step": 400, "what": "next problem"}]
+    marks = [a for a in metric_strips(replace(make_recording(16), events=events)).layout.annotations if a.text == "▾"]
+    assert [m.yshift for m in marks] == [12]
+    assert [a.yshift for a in metric_strips(ccp).layout.annotations if a.text == "▾"] == [0]
 
 
 def test_events_are_marked(ccp: Recording) -> None:

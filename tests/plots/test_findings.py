@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -117,8 +118,8 @@ def test_runs_are_compared_at_the_last_step_that_both_have(ccp: Recording) -> No
         covering_q95=np.full(9, 0.5),
     )
     lines = findings.compare({"long": with_metric(ccp, map_at_r=np.linspace(0, 1, 17)), "short": shorter})
-    assert lines[0] == "At step 800, short has the higher MAP@R: short 0.900, long 0.500"
-    assert lines[1].startswith("At step 800, long has the smaller 95 % cover")
+    assert lines[0] == "At step 800, MAP@R is 0.900 (short), 0.500 (long)"
+    assert re.fullmatch(r"At step 800, 95 % cover is 0\.\d{3} \(long\), 0\.500 \(short\)", lines[1])  # the smaller one first
 
 
 def test_small_differences_count_as_none(ccp: Recording) -> None:
@@ -128,6 +129,11 @@ def test_small_differences_count_as_none(ccp: Recording) -> None:
     )
     lines = findings.compare({"a": a, "b": replace(b, embeddings=b.embeddings * 0.9)})
     assert len(lines) == 5 and all("practically the same" in line for line in lines)
+    assert lines[0] == "At step 1,600, MAP@R is practically the same: 0.952 (b), 0.950 (a)"
+    third = with_metric(ccp, map_at_r=np.full(17, 0.5))
+    assert findings.compare({"a": a, "b": b, "c": replace(third, embeddings=ccp.embeddings * 0.9)})[0].endswith(
+        "MAP@R is 0.952 (b), 0.950 (a), 0.500 (c)"
+    )
 
 
 def test_until_when_runs_are_the_same_is_read_off_the_samples(ccp: Recording) -> None:
@@ -138,7 +144,7 @@ def test_until_when_runs_are_the_same_is_read_off_the_samples(ccp: Recording) ->
 
 def test_chosen_models_are_compared_on_the_test_set(ccp: Recording) -> None:
     assert findings.compare({"a": ccp, "b": moved(ccp)})[-1] == (
-        "On the test set, with the chosen models, a has the higher MAP@R: a 0.955, b 0.900"
+        "On the test set, with the chosen models, MAP@R is 0.955 (a), 0.900 (b)"
     )
     assert not any("test set" in line for line in findings.compare({"a": replace(ccp, final={}), "b": moved(ccp)}))
 

@@ -62,6 +62,15 @@ def test_a_title_full_of_numbers_is_broken_before_the_edge() -> None:
     assert len(lines) > 3 and max(map(len, lines)) * 10.2 < 600 - 14  # bold digits are 11 pixels wide, blanks and points 6
 
 
+def test_a_title_is_not_broken_within_an_equation() -> None:
+    fig = go.Figure()
+    for width in range(300, 700, 20):
+        present(fig, "MAP@R from 0.021 at λ = 100, K = 8 to 0.905 at λ = 0.0002, K = 8", width=width, height=300)
+        lines = fig.layout.title.text.replace("<b>", "").replace("</b>", "").split("<br>")
+        assert not any(line.startswith("=") or line.endswith("=") for line in lines)
+        assert not any(line.endswith((" K", " λ")) for line in lines) and "\xa0" not in "".join(lines)
+
+
 def test_a_title_is_text_and_grows_the_margin_with_its_lines() -> None:
     short, long = go.Figure(), go.Figure()
     present(short, "a <b> & c", width=400, height=300)

@@ -46,16 +46,17 @@ def test_words_stand_in_place_of_the_hatching():
 def test_the_finding_is_computed():
     sides = Side(*ROWS), Side(*COLUMNS)
     said = what_matters(VALUES, *sides, "map_at_r")
-    assert "from 0.100 at λ = 0, K = 1 to 0.900 at λ = 0, K = 4" in said
+    assert "from 0.100 (λ = 0, K = 1) to 0.900 (λ = 0, K = 4); " in said
     along_rows = np.mean([0.1, 0.2])  # within K = 1 and K = 2; K = 4 has one run
     along_columns = np.mean([0.8, 0.1])
-    assert f"by {along_rows:.3f} along λ and by {along_columns:.3f} along K" in said
+    told = f"at one K the largest and the smallest are {along_rows:.3f} apart on average, at one λ {along_columns:.3f}"
+    assert said.endswith(told)
     assert what_matters(np.full((2, 3), math.nan), *sides, "map_at_r") == "No run is done yet"
     one = np.full((2, 3), math.nan)
     one[1, 2] = 0.25
-    assert what_matters(one, *sides, "p_at_1") == "P@1 0.250 at λ = 0.02, K = 4"
+    assert what_matters(one, *sides, "p_at_1") == "P@1 0.250 (λ = 0.02, K = 4)"
     one[1, 1] = 0.5
-    assert what_matters(one, *sides, "p_at_1").endswith("; it differs on average by 0.250 along K")
+    assert what_matters(one, *sides, "p_at_1").endswith("; at one λ the largest and the smallest are 0.250 apart on average")
 
 
 def test_spread_is_logarithmic_and_nothing_where_there_is_one_proxy():
@@ -64,7 +65,8 @@ def test_spread_is_logarithmic_and_nothing_where_there_is_one_proxy():
     assert np.allclose(cells["z"], [[-4, -4, -2], [-4, -3, -1]]) and (cells["zmin"], cells["zmax"]) == (-4, -1)
     assert cells["text"][0] == ["0", "1e-4", "0.010"]
     said = what_matters(spread, Side(*ROWS), Side(*COLUMNS), "proxy_spread")
-    assert "by a factor of 10 along λ and by a factor of 100 along K" in said and "from 1e-4 at λ = 0, K = 2" in said
+    assert "at one K the largest and the smallest are a factor of 10 apart on average, at one λ a factor of 100" in said
+    assert "from 1e-4 (λ = 0, K = 2)" in said
     assert map_updates(np.zeros((1, 1)), Side("a", ["1"]), Side("b", ["1"]), "proxy_spread")["cells"]["z"] == [[0.0]]
 
 
