@@ -6,6 +6,7 @@ from typing import Any
 
 import plotly.graph_objects as go
 
+from labkit.errors import LabError
 from labkit.plots import findings, marks
 from labkit.plots.film import Film
 from labkit.plots.palette import FAINT, INK, present
@@ -23,6 +24,7 @@ def animation(
     *,
     thumbnails: bool = True,
     milliseconds: int = 250,
+    at: int | None = None,
     sample: int | None = 3000,
     title: str | None = None,
     width: int = 770,
@@ -34,6 +36,7 @@ def animation(
     recording : with T >= 1 snapshots; proxies may be missing (sample-based runs), a run may be unfinished.
     thumbnails : show each sample's picture in the hover label, where the recording has any.
     milliseconds : time per frame while playing.
+    at : the recorded step that the figure shows until it is played; None: the first. The scrubber stands there.
     sample : draw about so many samples at most, evenly per class; None draws all.
     title : instead of the finding. width : pixels of the whole figure, 150 of them beside the picture.
 
@@ -43,36 +46,55 @@ def animation(
 
     Raises
     ------
-    LabError : arrays of the recording that disagree, an empty recording or none at all, or a setting out of its range.
+    LabError : arrays of the recording that disagree, an empty recording or none at all, a setting out of its range, or
+        a step `at` that was not recorded.
     """
     size = round(check_pixels("width", width, around=BESIDE)) - BESIDE
     check_number("milliseconds", milliseconds, low=0)
     film = Film(recording, sample)
+    shown = 0 if at is None else _snapshot_of(film, at)
     pictures = None
     if thumbnails and recording.thumbnails is not None:
         pictures = braille(
             grey_images("recording.thumbnails", recording.thumbnails, recording.embeddings.shape[1])[film.rows]
         )
-    fig = go.Figure(film.traces(0, pictures))
+    fig = go.Figure(film.traces(shown, pictures))
     moving = list(range(len(fig.data)))
     fig.frames = [
-        go.Frame(name=str(at), traces=moving, data=[_moved(trace) for trace in film.traces(at)])
-        for at in range(len(film.steps))
+        go.Frame(name=str(place), traces=moving, data=[_moved(trace) for trace in film.traces(place)])
+        for place in range(len(film.steps))
     ]
     marks.square_axes(fig, film.extent, film.plane)
-    name = str(recording.experiment.get("name", "run"))
-    notes = [f"{name}: proxies are squares, at a problem's end (n▾ over the slider) the next ones are rings"]
-    notes += [film.plane.note] if film.plane.note else []
     head = title if title is not None else findings.headline_of(recording)
-    present(fig, head, "; ".join(notes), width=size + BESIDE, height=size + 70)
+    present(fig, head, _how_to_read(film), width=size + BESIDE, height=size + 70)
     fig.update_layout(
         legend={"title": {"text": "class (click to hide)"}, "tracegroupgap": 0},
         margin={"b": 140},
         updatemenus=[_buttons(milliseconds)],
-        sliders=[_scrubber(film.captions)],
+        sliders=[_scrubber(film.captions, shown)],
     )
     _chapters(fig, film)
     return fig
+
+
+def _snapshot_of(film: Film, at: int) -> int:
+    """Place of the snapshot of step `at`."""
+    step = int(check_number("at", at, low=0, whole=True))
+    if step not in film.steps:
+        nearest = min(film.steps, key=lambda recorded: abs(recorded - step))
+        span = f"{film.steps[0]} to {film.steps[-1]}"
+        raise LabError("at", f"a recorded step, from {span}", step, f"The nearest is {nearest}.")
+    return film.steps.index(step)
+
+
+def _how_to_read(film: Film) -> str:
+    """What the marks mean, of those that the film has."""
+    notes = [] if all(p is None for p in film.proxies) else ["squares are proxies"]
+    if film.closing:
+        notes.append("n▾ over the slider: problem n ends")
+    if any(f is not None for f in film.following):
+        notes.append("rings, at such a step: the next problem's proxies")
+    return "; ".join(notes + ([film.plane.note] if film.plane.note else []))
 
 
 def _moved(trace: Any) -> Any:
@@ -105,9 +127,9 @@ def _buttons(milliseconds: int) -> dict[str, Any]:
     }
 
 
-def _scrubber(captions: list[str]) -> dict[str, Any]:
+def _scrubber(captions: list[str], shown: int) -> dict[str, Any]:
     return {
-        "active": 0,
+        "active": shown,
         "x": _LEFT,
         "len": _LENGTH,
         "y": _BELOW,

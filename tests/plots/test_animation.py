@@ -65,6 +65,44 @@ def test_the_scrubber_names_problem_step_and_score(ccp: Recording) -> None:
     assert [a.text for a in fig.layout.annotations] == [f"{i}▾" for i in (1, 2, 3, 4)]
 
 
+def test_the_figure_stands_at_any_recorded_step_and_the_scrubber_with_it(ccp: Recording) -> None:
+    first, fig = animation(ccp), animation(ccp, at=400)
+    assert first.layout.sliders[0].active == 0 and np.array_equal(first.data[3].x, first.frames[0].data[3].x)
+    place = list(ccp.steps).index(400)
+    assert fig.layout.sliders[0].active == place > 0
+    for trace, moved in zip(fig.data, fig.frames[place].data, strict=True):
+        assert np.array_equal(trace.x, moved.x, equal_nan=True) and np.array_equal(trace.y, moved.y, equal_nan=True)
+    assert not np.array_equal(fig.data[3].x, fig.frames[0].data[3].x)
+    assert len(fig.frames) == len(first.frames) and fig.data[3].name == first.data[3].name
+    assert fig.layout.xaxis.range == first.layout.xaxis.range, "the axes are the whole film's"
+
+
+@pytest.mark.parametrize(
+    ("at", "message"),
+    [
+        (410, "at: expected a recorded step, from 0 to 1600; got 410. The nearest is 400."),
+        (-1, "at: expected a whole number in"),
+        (400.0, "at: expected a whole number.*Write 400"),
+        (True, "at: expected a whole number"),
+        ("400", "at: expected a whole number"),
+    ],
+)
+def test_a_step_that_was_not_recorded_is_refused(at: Any, message: str, ccp: Recording) -> None:
+    with pytest.raises(LabError, match=message):
+        animation(ccp, at=at)
+
+
+def test_only_marks_that_the_film_has_are_explained(ccp: Recording) -> None:
+    def told(recording: Recording) -> str:
+        return str(animation(recording).layout.meta["subtitle"])
+
+    assert told(ccp).startswith("squares are proxies; n▾") and "rings" in told(ccp)
+    last = [replace(p, next_proxies=None) for p in ccp.problems]
+    assert "rings" not in told(replace(ccp, problems=last)) and "n▾" in told(replace(ccp, problems=last))
+    assert told(replace(ccp, problems=[])) == "squares are proxies"
+    assert told(replace(ccp, proxies=None, problems=[])) == ""
+
+
 def test_a_full_recording_stays_small() -> None:
     recording = make_recording(4, per_class=300, snapshots=50)
     assert len(animation(recording, thumbnails=False).to_json()) < 3_200_000
