@@ -8,6 +8,7 @@ never stands alone: a class is also named by its number at its centre, a run by 
 from __future__ import annotations
 
 import html
+import re
 import textwrap
 from typing import Any
 
@@ -118,5 +119,5 @@ def present(fig: Any, title: str, subtitle: str = "", *, width: int, height: int
 
 
 def _lines(text: str, characters: float) -> list[str]:
-    whole = text.replace(" = ", "\xa0=\xa0")  # a line does not end within "K = 8"
+    whole = re.sub(r" ([=≤≥<>]) ", "\xa0\\1\xa0", text)  # a line does not end within "K = 8"
     return [plain(line.replace("\xa0", " ")) for line in textwrap.wrap(whole, max(20, int(characters)))]
