@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import html
 import json
 import sys
@@ -101,6 +100,8 @@ class Panel(ipywidgets.VBox):  # type: ignore[misc]
     ----------
     figure : the panel's only figure, a FigureWidget.
     notice : the line of what to notice. message : the line of what went wrong, empty while nothing did.
+
+    A panel's methods raise what they refuse; the widgets that call them tell it in the message line.
     """
 
     def __init__(self, figure: Any) -> None:
@@ -127,6 +128,22 @@ class Panel(ipywidgets.VBox):  # type: ignore[misc]
         text = "" if error is None else html.escape(str(error))
         self.message.value = f'<div role="alert" style="{_TEXT};color:#B00020">{text}</div>' if text else ""
 
+    def guarded(self, does: Callable[P, T]) -> Callable[P, T | None]:
+        """`does` for a widget to call: a LabError goes to the message line, which is emptied first.
+
+        What a widget calls has nobody to raise it to: without this, an error would stand in the kernel's log only.
+        """
+
+        def guarded(*args: P.args, **kwargs: P.kwargs) -> T | None:
+            self.say_error(None)
+            try:
+                return does(*args, **kwargs)
+            except LabError as error:
+                self.say_error(error)
+                return None
+
+        return guarded
+
     def close(self) -> None:
         """Take the panel off the page and free its widgets."""
         below = [widget for widget in _tree(self) if widget is not self]
@@ -138,23 +155,6 @@ class Panel(ipywidgets.VBox):  # type: ignore[misc]
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}, a panel>"
-
-
-def reports_errors(handler: Callable[P, T]) -> Callable[P, T | None]:
-    """For a panel's method that a widget calls: a LabError goes to the panel's message line, since a callback has nobody
-    to raise it to."""
-
-    @functools.wraps(handler)
-    def guarded(*args: P.args, **kwargs: P.kwargs) -> T | None:
-        panel: Any = args[0]
-        panel.say_error(None)
-        try:
-            return handler(*args, **kwargs)
-        except LabError as error:
-            panel.say_error(error)
-            return None
-
-    return guarded
 
 
 def notice_line(text: str) -> str:
@@ -173,7 +173,7 @@ def row(*widgets: Any) -> Any:
 
 
 def button(text: str, does: Callable[[], Any], *, tooltip: str = "", style: str = "") -> Any:
-    """A button that calls `does()`."""
+    """A button that calls `does()`, which in a panel is `guarded`."""
     made = ipywidgets.Button(
         description=text, tooltip=tooltip or text, button_style=style, layout={"width": "auto", "min_width": "64px"}
     )
@@ -182,8 +182,14 @@ def button(text: str, does: Callable[[], Any], *, tooltip: str = "", style: str 
 
 
 def on_value(widget: Any, does: Callable[[], Any]) -> None:
-    """Call `does()` whenever the widget's value changes."""
+    """Call `does()`, which in a panel is `guarded`, whenever the widget's value changes."""
     widget.observe(lambda _: does(), names="value")
+
+
+def close_all(widget: Any) -> None:
+    """Free a widget and everything below it, layouts and styles too: `Widget.close` frees the widget alone."""
+    for each in list(_tree(widget)):
+        each.close()
 
 
 def _tree(widget: Any) -> Iterable[Any]:

@@ -8,7 +8,7 @@ from typing import Any
 import ipywidgets
 import numpy as np
 
-from labkit.panels.common import Figure, Panel, button, on_value, reports_errors, row
+from labkit.panels.common import Figure, Panel, button, on_value, row
 from labkit.panels.explored import Explored, Selection
 from labkit.panels.explorer_controls import HELP, HINT, ExplorerControls
 from labkit.plots.embedding_map import evenly_per_class
@@ -65,9 +65,9 @@ class EmbeddingExplorer(Panel):
         )
         samples = figure.data[TRACES["samples"]]
         samples.on_hover(lambda _, points, __: self._hovered(points.point_inds))
-        samples.on_click(lambda _, points, __: self._clicked(points.point_inds))
-        samples.on_selection(lambda _, points, __: self._lassoed(points.point_inds))
-        samples.on_deselect(lambda *_: self._lassoed(()))
+        samples.on_click(self.guarded(lambda _, points, __: self._clicked(points.point_inds)))
+        samples.on_selection(self.guarded(lambda _, points, __: self._lassoed(points.point_inds)))
+        samples.on_deselect(self.guarded(lambda *_: self._lassoed(())))
         self._outlined = self._expects_nothing = self._busy = False
         self._sent: tuple[bytes, int | None] = (b"", None)  # of the samples: which, and the class that stands out
         self.controls = ExplorerControls(self._data, neighbours)
@@ -76,15 +76,15 @@ class EmbeddingExplorer(Panel):
 
     def _connect(self) -> None:
         c = self.controls
-        on_value(c.layout, self._lay_out)
+        on_value(c.layout, self.guarded(self._lay_out))
         for widget in (c.timeline, c.show, c.highlight, c.errors_only):
-            on_value(widget, self._draw)
-        on_value(c.anchor, self.show_neighbours)
-        on_value(c.count, lambda: self.show_neighbours() if self._clicked_row is not None else None)
+            on_value(widget, self.guarded(self._draw))
+        on_value(c.anchor, self.guarded(self.show_neighbours))
+        on_value(c.count, self.guarded(lambda: self.show_neighbours() if self._clicked_row is not None else None))
         buttons = [
-            button("Show neighbours", self.show_neighbours),
-            button("Select what is shown", lambda: self.select(self.shown)),
-            button("Clear", self.clear),
+            button("Show neighbours", self.guarded(self.show_neighbours)),
+            button("Select what is shown", self.guarded(lambda: self.select(self.shown))),
+            button("Clear", self.guarded(self.clear)),
         ]
         self.assemble(
             row(c.layout, c.timeline, c.when),
@@ -108,7 +108,6 @@ class EmbeddingExplorer(Panel):
         """What is selected."""
         return Selection(self._chosen, self._data, self.snapshot, self._positions(self._chosen))
 
-    @reports_errors
     def _lay_out(self) -> None:
         """Another layout, computed when it is first asked for."""
         method, data = self.controls.layout.value, self._data
@@ -135,7 +134,6 @@ class EmbeddingExplorer(Panel):
             self.figure.layout.yaxis.update(scaleanchor="x", scaleratio=1)
         self._draw()
 
-    @reports_errors
     def _draw(self) -> None:
         """Bring the picture to the present snapshot and filters; what is selected or clicked stays so."""
         if self._busy:
@@ -190,7 +188,6 @@ class EmbeddingExplorer(Panel):
             else:
                 self.show_neighbours()
 
-    @reports_errors
     def show_neighbours(self) -> None:
         """The nearest neighbours of the sample whose number stands under "Neighbours of"."""
         data, i = self._data, int(self.controls.anchor.value)
@@ -218,9 +215,8 @@ class EmbeddingExplorer(Panel):
         else:
             self.clear()
 
-    @reports_errors
     def select(self, rows: Any) -> None:
-        """Select samples by their rows (m,), as a lasso would; what is no row is refused in the message line."""
+        """Select samples by their rows (m,), as a lasso would; LabError for what is no row."""
         self._choose(self._data.rows_among(rows))
         self._mark_selection()
 
@@ -230,7 +226,6 @@ class EmbeddingExplorer(Panel):
             rows, data.codes, data.names, data.images, data.misread(self.snapshot)
         )
 
-    @reports_errors
     def clear(self) -> None:
         """Let go of what is selected and of the clicked sample."""
         self._chosen, self._clicked_row = np.zeros(0, dtype=np.int64), None

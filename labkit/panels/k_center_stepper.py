@@ -9,7 +9,7 @@ import numpy as np
 from plotly.subplots import make_subplots
 
 from labkit.errors import LabError
-from labkit.panels.common import Figure, Panel, button, on_value, reports_errors, row
+from labkit.panels.common import Figure, Panel, button, on_value, row
 from labkit.plots.covering_figure import frame_plane, name_classes, what_marks_mean
 from labkit.plots.covering_steps import CoveringSteps, class_sets, example_sets
 from labkit.plots.covering_traces import TRACES, blank_traces, label_radii, notice, trace_updates
@@ -90,16 +90,16 @@ class KCenterStepper(Panel):
             box.layout.width = "auto"
         self.slider = ipywidgets.IntSlider(0, 0, k, description="Step", style=wide, layout={"width": "320px"})
         self.buttons = [
-            button("Start over", lambda: self.go(0)),
-            button("◀ Back", lambda: self.go(self.step - 1)),
-            button("Next ▶", lambda: self.go(self.step + 1), style="primary"),
-            button("To the end", lambda: self.go(self.picks.value)),
+            button("Start over", self.guarded(lambda: self.go(0))),
+            button("◀ Back", self.guarded(lambda: self.go(self.step - 1))),
+            button("Next ▶", self.guarded(lambda: self.go(self.step + 1)), style="primary"),
+            button("To the end", self.guarded(lambda: self.go(self.picks.value))),
         ]
-        on_value(self.source, self._choose_source)
+        on_value(self.source, self.guarded(self._choose_source))
         for widget in (self.classes, self.pool, self.picks, self.seed, self.from_proxies):
-            on_value(widget, self._restart)
+            on_value(widget, self.guarded(self._restart))
         for widget in (self.slider, self.compare_random, self.compare_best):
-            on_value(widget, self._draw)
+            on_value(widget, self.guarded(self._draw))
         self.assemble(
             row(self.source, self.classes, self.from_proxies),
             row(self.pool, self.picks, self.seed, self.compare_random, self.compare_best),
@@ -116,7 +116,6 @@ class KCenterStepper(Panel):
         """Show the state after `step` picks; beyond either end, that end."""
         self.slider.value = min(max(step, 0), self.slider.max)
 
-    @reports_errors
     def _choose_source(self) -> None:
         """Another set of samples: its classes, whether it has proxies, and the pool's bounds."""
         sets = self._sources[self.source.value](None, 0)
@@ -131,7 +130,6 @@ class KCenterStepper(Panel):
             self._busy = False
         self._restart()
 
-    @reports_errors
     def _restart(self) -> None:
         """Choose anew: everything but the step was changed."""
         if self._busy:
@@ -156,7 +154,6 @@ class KCenterStepper(Panel):
         name_classes(self.figure, self.steps, self._plane, extent)  # a batch would keep only the last
         self._draw()
 
-    @reports_errors
     def _draw(self) -> None:
         """Bring the figure and the notice to the present step."""
         if self._busy:

@@ -10,7 +10,7 @@ from typing import Any
 import ipywidgets
 from plotly.subplots import make_subplots
 
-from labkit.panels.common import Figure, Panel, on_value, reports_errors, row
+from labkit.panels.common import Figure, Panel, close_all, on_value, row
 from labkit.panels.lens_settings import KINDS, PRESETS, SCENES, Setting
 from labkit.panels.lens_traces import CLICKED, Drawn, blank_traces, draw, readout
 from labkit.plots.gradient_fields import circle_shape
@@ -88,11 +88,11 @@ class LossLens(Panel):
             title_text="sample, coordinate 1", range=[-EXTENT, EXTENT], constrain="domain", row=1, col=1
         )
         figure.update_yaxes(title_text="coordinate 2", range=[-EXTENT, EXTENT], scaleanchor="x", row=1, col=1)
-        figure.data[CLICKED].on_click(self._clicked)
+        figure.data[CLICKED].on_click(self.guarded(self._clicked))
         self._busy = True
         self._controls()
         self._busy = False
-        self._choose()
+        self.guarded(self._choose)()  # a loss that refuses the first scene may take another one
 
     def _controls(self) -> None:
         wide = {"description_width": "initial"}
@@ -109,13 +109,13 @@ class LossLens(Panel):
         self.y = ipywidgets.FloatSlider(-0.5, description="y", **where)
         self.sliders = row()
         self.readout = ipywidgets.HTML()
-        on_value(self.kind, self._choose)
-        on_value(self.scene, self._choose)
-        on_value(self.preset, self._take_preset)
+        on_value(self.kind, self.guarded(self._choose))
+        on_value(self.scene, self.guarded(self._choose))
+        on_value(self.preset, self.guarded(self._take_preset))
         for widget in (self.label, self.normalize, self.axis, self.log_arrows):
-            on_value(widget, self._draw)
+            on_value(widget, self.guarded(self._draw))
         for widget in (self.x, self.y):
-            on_value(widget, self._move)
+            on_value(widget, self.guarded(self._move))
         self.assemble(
             row(self.kind, self.preset, self.scene),
             self.sliders,
@@ -130,10 +130,10 @@ class LossLens(Panel):
         return float(self.x.value), float(self.y.value)
 
     def place(self, x: float, y: float) -> None:
-        """Put the star at (x, y), at the rim where that lies outside of the picture."""
+        """Put the star at (x, y), at the rim where that lies outside of the picture; LabError for what is no number."""
+        across, up = check_number("x", x), check_number("y", y)
         self._busy = True
-        self.x.value = min(max(check_number("x", x), -EXTENT), EXTENT)
-        self.y.value = min(max(check_number("y", y), -EXTENT), EXTENT)
+        self.x.value, self.y.value = (min(max(at, -EXTENT), EXTENT) for at in (across, up))
         self._busy = False
         self._move()
 
@@ -141,7 +141,6 @@ class LossLens(Panel):
         if points.xs:
             self.place(float(points.xs[0]), float(points.ys[0]))
 
-    @reports_errors
     def _choose(self, settings: dict[str, float] | None = None, normalize: str | None = None) -> None:
         """Another loss or scene: make it, with its sliders, and keep what can be kept."""
         if self._busy:
@@ -163,8 +162,7 @@ class LossLens(Panel):
             former = self.sliders.children
             self.sliders.children = [self._slider(setting) for setting in offered] or self._fields()
             for slider in former:
-                for widget in (slider.layout, slider.style, slider):
-                    widget.close()
+                close_all(slider)
             self.label.options = classes
             way = getattr(self.loss, "normalize", "")
             known = way is None or (isinstance(way, str) and way in dict(NORMALIZATIONS).values())
@@ -181,7 +179,7 @@ class LossLens(Panel):
                    "style": {"description_width": "initial"}, "layout": {"width": "300px"}, "readout_format": ".3g"}  # fmt: skip
         kind = ipywidgets.FloatLogSlider if setting.log else ipywidgets.FloatSlider
         slider = kind(value, **options)
-        on_value(slider, partial(self._set_from, setting.attribute, slider))
+        on_value(slider, self.guarded(partial(self._set_from, setting.attribute, slider)))
         return slider
 
     def _fields(self) -> list[Any]:
@@ -190,7 +188,7 @@ class LossLens(Panel):
         for name, value in getattr(self.loss, "__dict__", {}).items():
             if isinstance(value, float) and not name.startswith("_"):
                 box = ipywidgets.FloatText(value, description=name, style={"description_width": "initial"})
-                on_value(box, partial(self._set_from, name, box))
+                on_value(box, self.guarded(partial(self._set_from, name, box)))
                 made.append(box)
         return made
 
@@ -198,7 +196,6 @@ class LossLens(Panel):
         setattr(self.loss, name, widget.value)
         self._draw()
 
-    @reports_errors
     def _take_preset(self) -> None:
         if self.preset.value == "–" or self._busy:
             return
@@ -209,7 +206,6 @@ class LossLens(Panel):
         self._busy = False
         self._choose(preset.settings, preset.normalize)
 
-    @reports_errors
     def _draw(self) -> None:
         """Compute everything anew and bring the figure up to date."""
         if self._busy:
@@ -220,7 +216,6 @@ class LossLens(Panel):
         self.drawn = Drawn.of(self.loss, references, labels, self.label.value, self.axis.value, EXTENT)
         self._show()
 
-    @reports_errors
     def _move(self) -> None:
         """The star was moved: the field stays."""
         if not self._busy and hasattr(self, "drawn"):

@@ -11,14 +11,14 @@ import ipywidgets
 
 from labkit.datasets import Splits
 from labkit.errors import LabError
-from labkit.panels.common import Panel, on_value, reports_errors, row
+from labkit.panels.common import Panel, on_value, row
 from labkit.panels.playground_controls import Controls
 from labkit.panels.playground_figure import LiveFigure
-from labkit.panels.playground_losses import OwnLoss, builder, by_name
+from labkit.panels.playground_losses import Maker, OwnLoss, by_name, maker_of
 from labkit.panels.playground_notice import HELP, check_has_trained, what_to_notice
 from labkit.panels.playground_presets import PRESETS, live_experiment
 from labkit.panels.playground_sharing import Sharing
-from labkit.panels.playground_transport import Transport
+from labkit.panels.playground_transport import PresetMenu, Transport
 from labkit.panels.watching import TICK, Watch
 from labkit.training import Experiment, Recording
 from labkit.training.session import LiveSession
@@ -62,12 +62,11 @@ class Playground(Panel):
     ) -> None:
         check_choice("preset", preset, PRESETS)
         wanted = live_experiment(preset, **changes) if experiment is None else experiment.replace(**changes)
-        self._preset, self._splits, self._losses = preset, splits, by_name(loss)
-        self._own_loss = next(iter(self._losses), "")
+        self._splits, self._losses = splits, by_name(loss)
         self._lock = threading.RLock()  # with kernel subshells, callbacks and cells run in different threads
         self._at: int | None = None  # the stored snapshot that is shown; None for now
         self._drawn = (-1, "", "")  # version, state and notice on the page
-        build = builder(splits, self._losses.get(self._own_loss))
+        build = self._maker(preset, next(iter(self._losses), ""))
         self.session = LiveSession(wanted, build=build, threaded=threaded, frame_seconds=TICK)
         first = self.session.prepare()
         self._build_transport()
@@ -79,23 +78,20 @@ class Playground(Panel):
         self.refresh()
 
     def _build_transport(self) -> None:
+        does = {
+            "play": self.play, "pause": self.pause, "step": self.step, "steps": lambda: self.step(25), "reset": self.reset,
+            "next_problem": self.next_problem, "stop": self.stop, "go_back": self.go_back,
+        }  # fmt: skip
         self.transport = Transport(
-            {
-                "play": self.play, "pause": self.pause, "step": self.step, "steps": lambda: self.step(25), "reset": self.reset,
-                "next_problem": self.next_problem, "stop": self.stop, "go_back": self.go_back,
-            },
+            {name: self.guarded(each) for name, each in does.items()},
             self.show_at,
             lambda whether: setattr(self.figure, "balls", whether),
-        )  # fmt: skip
+        )
 
     def _build_widgets(self, controls: bool) -> None:
-        self.controls = Controls(self.change, self.restart, self._losses)
-        self.sharing = Sharing(self.session, lambda: self._own_loss, self._load, self.say_error)
-        self.preset = ipywidgets.Dropdown(
-            options=[(each.label, name) for name, each in PRESETS.items()], value=self._preset, description="Preset",
-            layout={"width": "330px"}, style={"description_width": "52px"},
-        )  # fmt: skip
-        on_value(self.preset, lambda: self.load_preset(self.preset.value))
+        self.controls = Controls(self.guarded(self.change), self.guarded(self.restart), self._losses)
+        self.sharing = Sharing(self.session, self._load, self.say_error)
+        self.preset = PresetMenu(maker_of(self.session.snapshot).preset, self.guarded(self.load_preset))
         self.teacher = ipywidgets.ToggleButton(value=not controls, tooltip="For whoever stands before a class")
         on_value(self.teacher, self._show_controls)
         self._show_controls()
@@ -112,83 +108,78 @@ class Playground(Panel):
 
     # ------------------------------------------------------------ transport
 
-    @reports_errors
     def play(self) -> None:
         """Train until paused."""
         self.session.start()
 
-    @reports_errors
     def pause(self) -> None:
         """Rest after the step at work."""
         self.session.pause()
 
-    @reports_errors
     def step(self, n: int = 1) -> None:
         """Do n steps."""
         self.session.step(n)
 
-    @reports_errors
     def next_problem(self) -> None:
         """End the running proxy problem by hand, if it has trained for a step."""
         check_has_trained(self.session.snapshot)
         self.session.next_problem()
 
-    @reports_errors
     def reset(self) -> None:
         """Begin again with the settings as they stand."""
         self.session.reset()
 
-    @reports_errors
     def go_back(self) -> None:
         """After a failure: to the last moment known to be good."""
         self.session.go_back()
 
-    @reports_errors
     def stop(self) -> None:
         """End the session's thread; Play goes on."""
         self.session.stop()
         self.refresh()
 
-    @reports_errors
     def change(self, setting: str, value: Any) -> None:
         """Move a control that acts at once."""
         try:
             self.session.set(setting, value)
         except LabError:
-            self.controls.show(self.session.snapshot, self._own_loss, force=True)
+            self.controls.show(self.session.snapshot, force=True)
             raise
 
-    @reports_errors
     def restart(self, changes: Mapping[str, Any]) -> None:
         """Begin again with other settings; for "loss.name" also the name of a loss of your own."""
-        changes, own = dict(changes), self._own_loss
+        snapshot = self.session.snapshot
+        changes, maker = dict(changes), maker_of(snapshot)
+        own = maker.own_loss
         if changes.get("loss.name") in self._losses:
             own = str(changes.pop("loss.name"))
         elif "loss" in changes:
             own = ""
         try:
-            wanted = self.session.snapshot.settings.replace(**changes)
+            wanted = snapshot.settings.replace(**changes)
         except LabError:
-            self.controls.show(self.session.snapshot, self._own_loss, force=True)
+            self.controls.show(snapshot, force=True)
             raise
-        self._begin(wanted, own)
+        self._begin(wanted, maker.preset, own)
 
-    @reports_errors
     def load_preset(self, name: str) -> None:
         """Begin again with a preset, keeping the seed."""
         wanted = live_experiment(name, seed=self.session.snapshot.settings.seed)
-        self._preset = name
-        self._begin(wanted, next(iter(self._losses), ""))
+        self._begin(wanted, name, next(iter(self._losses), ""))
 
     def _load(self, experiment: Experiment, own_loss: str) -> None:
         if own_loss and own_loss not in self._losses:
             raise LabError("loss", f"a loss that this panel was given: {', '.join(self._losses) or 'none'}", own_loss)
-        self._begin(experiment, own_loss)
+        self._begin(experiment, maker_of(self.session.snapshot).preset, own_loss)
 
-    def _begin(self, experiment: Experiment, own_loss: str) -> None:
-        self._own_loss = own_loss
-        self._at = None
-        self.session.reset(experiment, build=builder(self._splits, self._losses.get(own_loss)))
+    def _begin(self, experiment: Experiment, preset: str, own_loss: str) -> None:
+        with self._lock:
+            self._at = None
+        self.session.reset(experiment, build=self._maker(preset, own_loss))
+
+    def _maker(self, preset: str, own_loss: str) -> Maker:
+        """What makes trainers. It says what a run is of: the panel keeps no copy, since a run may yet be refused."""
+        return Maker(preset, own_loss, self._losses.get(own_loss), self._splits)
 
     def run_pending(self, steps: int | None = None) -> None:
         """For `threaded=False`: do what is due, at most `steps` steps of it, and draw."""
@@ -203,21 +194,24 @@ class Playground(Panel):
 
     def show_at(self, at: int | None) -> None:
         """Show a stored snapshot by its number, or (None) follow the run."""
-        self._at = at
-        self.refresh()
+        with self._lock:
+            self._at = at
+            self.refresh()
 
     def refresh(self) -> None:
         """Draw the newest snapshot, or the stored one that the timeline stands at."""
-        snapshot = self.session.snapshot
         with self._lock:
+            snapshot = self.session.snapshot  # inside: of two threads, the one that draws last has the newer one
             version, state, notice = self._drawn
+            preset = maker_of(snapshot).preset
             if self._at is not None and self._at >= len(snapshot.stored):
                 self._at = None
             self._live.draw(snapshot, self._at)
             self.transport.show(snapshot, self._at)
             refused = bool(snapshot.message) and snapshot.version != version
-            self.controls.show(snapshot, self._own_loss, force=refused)
-            text = what_to_notice(snapshot, PRESETS[self._preset].notice)
+            self.controls.show(snapshot, force=refused)
+            self.preset.show(preset, force=refused)
+            text = what_to_notice(snapshot, PRESETS[preset].notice)
             if text != notice:
                 self.say_notice(text)
             if snapshot.state == "failed":

@@ -8,6 +8,9 @@ from typing import Any
 
 import ipywidgets
 
+from labkit.panels.common import close_all
+from labkit.panels.control_widgets import field, grid, group, log_slider, menu, put, slider, typed, whole_slider
+from labkit.panels.playground_losses import maker_of
 from labkit.training.controls import OPTION, acts, named
 from labkit.training.experiment import METHODS, Experiment
 from labkit.training.live_run import Snapshot
@@ -38,24 +41,9 @@ SOURCE_LABELS = {
 }  # fmt: skip
 _WHEN = "at the next step; patience: next evaluation; pool, selection: next problem"
 _NONE = "none"  # not None: a menu loses sight of an entry whose value is that
+WAYS = [("into the ball", "lipschitz"), ("onto the circle", "l2"), ("none", _NONE)]
+_LAMBDA = "projections.projection_weight"
 _PULL = "λ, pull towards the weights at the end of the last problem"
-_WIDE = {"width": "auto"}
-_STYLE = {"description_width": "96px"}
-
-
-def _log(low: float, high: float, **more: Any) -> Any:
-    return ipywidgets.FloatLogSlider(
-        base=10, min=low, max=high, step=0.05, readout_format=".2g", continuous_update=False, layout=_WIDE, style=_STYLE, **more
-    )
-
-
-def _whole(low: int, high: int, **more: Any) -> Any:
-    return ipywidgets.IntSlider(min=low, max=high, continuous_update=False, layout=_WIDE, style=_STYLE, **more)
-
-
-def _menu(options: Mapping[str, str], known: Iterable[str], **more: Any) -> Any:
-    pairs = [(options.get(name, name), name) for name in known]
-    return ipywidgets.Dropdown(options=pairs, layout=_WIDE, style=_STYLE, **more)
 
 
 class Controls:
@@ -80,39 +68,34 @@ class Controls:
         self._shown: dict[str, Any] = {}
         self._quiet = False
         self.hot: dict[str, Any] = {
-            "optimizer.learning_rate": _log(-5, 0, description="Learning rate"),
-            "projections.projection_weight": _log(-6, 2, description="λ (pull back)"),
-            "projections.patience": _whole(1, 40, description="Patience"),
-            "projections.pool_size": _whole(1, 64, description="Pool size"),
-            "projections.selection": ipywidgets.Dropdown(
-                options=[("K-Center", "k_center"), ("random", "random")], description="Selection", layout=_WIDE, style=_STYLE
-            ),
+            "optimizer.learning_rate": log_slider("Learning rate", -5, 0),
+            _LAMBDA: log_slider("λ (pull back)", -6, 2, zero="λ = 0 (no pull)"),
+            "projections.patience": whole_slider("Patience", 1, 40),
+            "projections.pool_size": whole_slider("Pool size", 1, 64),
+            "projections.selection": menu("Selection", [("K-Center", "k_center"), ("random", "random")]),
         }
         self.cold: dict[str, Any] = {
-            "method": _menu(METHOD_LABELS, METHODS, description="Method"),
-            "loss.name": _menu(LOSS_LABELS, [*self._own, *LOSS_LABELS], description="Loss"),
-            "projections.proxies_per_class": _whole(1, 16, description="Proxies K"),
-            "loss.options.normalize": ipywidgets.Dropdown(
-                options=[("into the ball", "lipschitz"), ("onto the circle", "l2"), ("none", _NONE)],
-                description="Normalisation", layout=_WIDE, style=_STYLE,
-            ),
-            "network.name": _menu(NETWORK_LABELS, NETWORKS, description="Network"),
-            "data.source": _menu(SOURCE_LABELS, SOURCES, description="Data"),
-            "seed": ipywidgets.BoundedIntText(min=0, max=2**31 - 1, description="Seed", layout=_WIDE, style=_STYLE),
-        }  # fmt: skip
+            "method": menu("Method", _labelled(METHOD_LABELS, METHODS)),
+            "loss.name": menu("Loss", _labelled(LOSS_LABELS, [*self._own, *LOSS_LABELS])),
+            "projections.proxies_per_class": whole_slider("Proxies K", 1, 16),
+            "loss.options.normalize": menu("Normalisation", WAYS),
+            "network.name": menu("Network", _labelled(NETWORK_LABELS, NETWORKS)),
+            "data.source": menu("Data", _labelled(SOURCE_LABELS, SOURCES)),
+            "seed": field("Seed", 0, low=0, high=2**31 - 1),
+        }
         self.cold["loss.name"].tooltip = "Loss; (own): it brings proxies of its own"
         for setting, widget in self.hot.items():
             self._listen(setting, widget, self._moved)
         for setting, widget in self.cold.items():
             self._listen(setting, widget, self._replaced)
-        self._hot_grid = _grid()
+        self._hot_grid = grid()
         self._arrange()
-        parts = [_group("Acts at once", _WHEN, self._hot_grid), _group("Restarts", "", _grid(self.cold.values()))]
+        parts = [group("Acts at once", _WHEN, self._hot_grid), group("Restarts", "", grid(self.cold.values()))]
         self.box = ipywidgets.HBox(parts, layout={"flex_flow": "row wrap", "grid_gap": "4px 20px", "overflow": "hidden"})
 
     def _arrange(self) -> None:
         for setting, widget in self.hot.items():
-            name = _PULL if setting == "projections.projection_weight" else widget.description
+            name = _PULL if setting == _LAMBDA else widget.description
             widget.tooltip = f"{name}: acts {acts(setting)}"
         self._hot_grid.children = tuple(self.hot.values())
 
@@ -120,9 +103,7 @@ class Controls:
         widget.observe(lambda change: None if self._quiet else does(setting, change["new"]), names="value")
 
     def _moved(self, setting: str, value: Any) -> None:
-        if isinstance(value, float):
-            value = float(f"{value:.2g}")
-        self._change(setting, value)
+        self._change(setting, typed(self.hot[setting], value))
 
     def _replaced(self, setting: str, value: Any) -> None:
         changes = {setting: None if value == _NONE and setting == "loss.options.normalize" else value}
@@ -131,14 +112,15 @@ class Controls:
             if owns_its_proxies(value):
                 changes |= {"projections.proxies_per_class": PROXIES[value], "projections.pair_weight": 0.0}
         if "projections.proxies_per_class" in changes:  # K of a pool of fewer cannot be chosen
-            pool = self.hot["projections.pool_size"].value
+            pool = self._shown["projections.pool_size"]
             changes["projections.pool_size"] = max(pool, changes["projections.proxies_per_class"])
         self._restart(changes)
 
     # ------------------------------------------------------------ what is in force
 
-    def show(self, snapshot: Snapshot, own_loss: str, *, force: bool = False) -> None:
+    def show(self, snapshot: Snapshot, *, force: bool = False) -> None:
         """Set the widgets to a snapshot's settings; only those that changed since the last one, unless forced."""
+        own_loss = maker_of(snapshot).own_loss
         with self._silence():
             if set(snapshot.options) != {name.removeprefix(OPTION) for name in self.hot if name.startswith(OPTION)}:
                 self._offer(snapshot.options)
@@ -146,7 +128,7 @@ class Controls:
                 value = self._value(snapshot, setting, own_loss)
                 if force or setting not in self._shown or self._shown[setting] != value:
                     self._shown[setting] = value
-                    _set(widget, value)
+                    put(widget, value)
             self._forbid(snapshot.settings, own_loss)
 
     @contextmanager
@@ -170,19 +152,12 @@ class Controls:
     def _offer(self, options: Mapping[str, float]) -> None:
         """Controls for the margins and scales that the loss has."""
         for setting in [s for s in self.hot if s.startswith(OPTION)]:
-            self.hot.pop(setting).close()
+            close_all(self.hot.pop(setting))
             self._shown.pop(setting, None)
         for name, value in options.items():
             setting = OPTION + name
             label = named(setting).capitalize()
-            if "margin" in name:
-                widget = ipywidgets.FloatSlider(
-                    value=value, min=min(0.0, value), max=max(2.0, value), step=0.01, description=label,
-                    continuous_update=False, layout=_WIDE, style=_STYLE,
-                )  # fmt: skip
-            else:
-                widget = ipywidgets.FloatText(value=value, description=label, layout=_WIDE, style=_STYLE)
-            self.hot[setting] = widget
+            widget = self.hot[setting] = slider(label, 0.0, 2.0) if "margin" in name else field(label, value)
             self._listen(setting, widget, self._moved)
         self._arrange()
 
@@ -205,19 +180,6 @@ def _normalize_of(settings: Experiment) -> str | None:
     return value
 
 
-def _set(widget: Any, value: Any) -> None:
-    if hasattr(widget, "min") and isinstance(value, (int, float)):
-        logarithmic = isinstance(widget, ipywidgets.FloatLogSlider)
-        low, high = (10**widget.min, 10**widget.max) if logarithmic else (widget.min, widget.max)
-        value = min(max(value, low), high)
-    widget.value = value
-
-
-def _grid(widgets: Iterable[Any] = ()) -> Any:
-    columns = "repeat(auto-fill, minmax(225px, 1fr))"
-    return ipywidgets.GridBox(tuple(widgets), layout={"grid_template_columns": columns, "grid_gap": "0 10px"})
-
-
-def _group(title: str, note: str, grid: Any) -> Any:
-    head = ipywidgets.HTML(f'<b>{title}</b> <span style="color:#555;font-size:11px">{note}</span>')
-    return ipywidgets.VBox([head, grid], layout={"flex": "1 1 480px", "overflow": "hidden"})
+def _labelled(labels: Mapping[str, str], known: Iterable[str]) -> list[tuple[str, str]]:
+    """Entries of a menu: each name that is known, under its label where it has one."""
+    return [(labels.get(name, name), name) for name in known]

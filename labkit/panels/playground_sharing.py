@@ -16,10 +16,12 @@ from labkit.errors import LabError
 from labkit.files import write_atomically
 from labkit.panels.common import button, row
 from labkit.panels.listening import Listening, listening_module
+from labkit.panels.playground_losses import maker_of
 from labkit.plots import animation
 from labkit.training.as_code import as_code
 from labkit.training.experiment import Experiment
 from labkit.training.session import LiveSession
+from labkit.validation import check_path
 
 MOST_DRAWN = 1500  # samples in an exported page: three hundred snapshots of them are ten megabytes
 _COPY = """
@@ -66,7 +68,7 @@ class Sharing:
 
     Parameters
     ----------
-    session : whose run it is. own_loss : the name of the user's own loss that is in use, or "".
+    session : whose run it is.
     begin : begins again with an experiment and the name of a loss of the user's own.
     complain : shows an exception, or None for none.
     """
@@ -74,11 +76,10 @@ class Sharing:
     def __init__(
         self,
         session: LiveSession,
-        own_loss: Callable[[], str],
         begin: Callable[[Experiment, str], None],
         complain: Callable[[Exception | None], None],
     ) -> None:
-        self._session, self._own_loss, self._begin, self._complain = session, own_loss, begin, complain
+        self._session, self._begin, self._complain = session, begin, complain
         self.name = ipywidgets.Text(
             value="playground", description="File", layout={"width": "260px"}, style={"description_width": "40px"}
         )
@@ -105,9 +106,15 @@ class Sharing:
     # ------------------------------------------------------------ what it gives
 
     def code(self) -> str:
-        """Python that makes this run's recording again."""
-        snapshot, own = self._session.snapshot, self._own_loss()
-        return as_code(snapshot.experiment, snapshot.events, snapshot.step, f"{own}()" if own else "")
+        """Python that makes this run's recording again.
+
+        A loss or pictures that the playground was given as objects stand as `loss=...` or `splits=...`, to be filled in.
+        """
+        snapshot = self._session.snapshot
+        maker = maker_of(snapshot)
+        return as_code(
+            snapshot.experiment, snapshot.events, snapshot.step, maker.loss_as_code(), to_fill_in=maker.to_fill_in()
+        )
 
     def state(self) -> str:
         """JSON: what the run began with, what was changed since, the settings as they stand, and the step."""
@@ -116,7 +123,7 @@ class Sharing:
             "experiment": snapshot.experiment.to_dict(),
             "events": [dict(event) for event in snapshot.events],
             "settings": snapshot.settings.to_dict(),
-            "loss": self._own_loss(),
+            "loss": maker_of(snapshot).own_loss,
             "step": snapshot.step,
         }
         return json.dumps(parts, indent=2, ensure_ascii=False)
@@ -166,9 +173,9 @@ class Sharing:
 
     def _path(self, ending: str) -> Path:
         name = self.name.value.strip()
-        if not name:
-            raise LabError("file", "a name", "nothing")
-        return Path(name).with_suffix(ending)
+        if Path(name).name.strip(".") == "":  # nothing, "." or ".."
+            raise LabError("file", "a name", repr(name) if name else "nothing")
+        return check_path("file", name if name.lower().endswith(ending) else name + ending)  # "lr0.01" has no ending
 
     def _save(self) -> str:
         path = self.save(self._path(".npz"))

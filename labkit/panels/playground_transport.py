@@ -1,4 +1,4 @@
-"""The playground's buttons, its status and its slider over time."""
+"""The playground's menu of presets, its buttons, its status and its slider over time."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import ipywidgets
 
 from labkit.panels.common import button, row
 from labkit.panels.playground_notice import where_it_stands
+from labkit.panels.playground_presets import PRESETS
 from labkit.training.live_run import Snapshot
 
 
@@ -69,3 +70,24 @@ class Transport:
             self._moving = False
         self.status.value = where_it_stands(snapshot, at)
         self.back.layout.display = "" if snapshot.can_go_back else "none"
+
+
+class PresetMenu(ipywidgets.Dropdown):  # type: ignore[misc]
+    """The menu of presets; calls `load(name)` when somebody chooses one, and not when `show` sets it."""
+
+    def __init__(self, name: str, load: Callable[[str], Any]) -> None:
+        options = [(each.label, known) for known, each in PRESETS.items()]
+        super().__init__(
+            options=options, value=name, description="Preset", layout={"width": "330px"}, style={"description_width": "52px"}
+        )
+        self._shown, self._quiet = name, False
+        self.observe(lambda change: None if self._quiet else load(change["new"]), names="value")
+
+    def show(self, name: str, *, force: bool = False) -> None:
+        """Set it to the preset in use; only where that changed since the last time, unless forced."""
+        if force or name != self._shown:
+            self._shown, self._quiet = name, True
+            try:
+                self.value = name
+            finally:
+                self._quiet = False

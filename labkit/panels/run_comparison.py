@@ -7,7 +7,7 @@ from typing import Any
 import ipywidgets
 from plotly.subplots import make_subplots
 
-from labkit.panels.common import Figure, Panel, button, on_value, reports_errors, row
+from labkit.panels.common import Figure, Panel, button, on_value, row
 from labkit.plots import marks
 from labkit.plots.comparison import comparison_table, runs_of, shared_steps, snapshot_at, standing
 from labkit.plots.comparison_traces import (
@@ -84,7 +84,7 @@ class RunComparison(Panel):
         self._link = ipywidgets.jslink((self.play, "value"), (self.timeline, "value"))
         self.when = ipywidgets.Label()
         self.table = ipywidgets.HTML(comparison_table(self.runs))
-        on_value(self.timeline, self._draw)
+        on_value(self.timeline, self.guarded(self._draw))
         steps = [button("◀", lambda: self.go(-1), tooltip="one snapshot back"),
                  button("▶", lambda: self.go(1), tooltip="one snapshot on")]  # fmt: skip
         self.assemble(row(self.play, *steps, self.timeline, self.when), help_text=HELP)
@@ -128,7 +128,6 @@ class RunComparison(Panel):
         figure.update_layout(legend={"orientation": "h", "y": 0, "yanchor": "bottom", "yref": "container", "x": 0})
         figure.update_layout(margin={"b": 80})
 
-    @reports_errors
     def _draw(self) -> None:
         """Bring every map, the lines in the curves and the notice to the present step."""
         step, figure = self.step, self.figure

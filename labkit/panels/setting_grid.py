@@ -12,7 +12,7 @@ import ipywidgets
 import numpy as np
 
 from labkit.errors import LabError
-from labkit.panels.common import Panel, button, on_value, reports_errors, row
+from labkit.panels.common import Panel, button, on_value, row
 from labkit.panels.embedding_explorer import EmbeddingExplorer
 from labkit.panels.playground_sharing import CopyButton
 from labkit.panels.setting_grid_figure import GridFigure
@@ -72,15 +72,17 @@ class SettingGrid(Panel):
         self._opened: Recording | None = None
         self._build_widgets(measure)
         for trace in self._picture.cells:
-            trace.on_click(lambda _, points, __: self._clicked(points))
+            trace.on_click(self.guarded(lambda _, points, __: self._clicked(points)))
         self.choose(*self._best())
         if grid.running:
             self._wake()
 
     def _build_widgets(self, measure: str) -> None:
-        self.start_button = button("Start", self.start, tooltip="Train the cells that are not done", style="primary")
-        self.stop_button = button("Stop", self.stop, tooltip="Give up the cell at work; what is done stays")
-        self.next_button = button("Train this one next", self.train_next, tooltip="Begin with the chosen cell")
+        self.start_button = button(
+            "Start", self.guarded(self.start), tooltip="Train the cells that are not done", style="primary"
+        )
+        self.stop_button = button("Stop", self.guarded(self.stop), tooltip="Give up the cell at work; what is done stays")
+        self.next_button = button("Train this one next", self.guarded(self.train_next), tooltip="Begin with the chosen cell")
         self.bar = ipywidgets.FloatProgress(min=0, max=len(self.grid.cells), layout={"width": "220px"})
         self.said = ipywidgets.Label()
         self.measure = ipywidgets.Dropdown(
@@ -89,11 +91,12 @@ class SettingGrid(Panel):
         )  # fmt: skip
         self.row_slider, self.column_slider = _slider(self.grid.rows), _slider(self.grid.columns)
         for widget in (self.row_slider, self.column_slider):
-            on_value(widget, lambda: None if self._busy else self.refresh())
-        on_value(self.measure, self.refresh)
+            on_value(widget, self.guarded(lambda: None if self._busy else self.refresh()))
+        on_value(self.measure, self.guarded(self.refresh))
         copy = CopyButton("Copy as code", self._show_code, self._copied, "Python that repeats the chosen run")
         self.code_text = ipywidgets.Textarea(layout={"width": "100%", "height": "130px", "display": "none"})
-        self.below = ipywidgets.VBox()
+        self._head = ipywidgets.HTML()
+        self.below = ipywidgets.VBox([self._head])
         self.assemble(
             row(self.start_button, self.stop_button, self.bar, self.said),
             row(self.measure, self.row_slider, self.column_slider, self.next_button, copy),
@@ -110,19 +113,16 @@ class SettingGrid(Panel):
 
     # ------------------------------------------------------------ training
 
-    @reports_errors
     def start(self) -> None:
         """Train what is not done yet."""
         self.grid.start()
         self._wake()
 
-    @reports_errors
     def train_next(self) -> None:
         """Train the chosen cell first, or next."""
         self.grid.start(first=self.chosen)
         self._wake()
 
-    @reports_errors
     def stop(self) -> None:
         """Give up the cell at work; what is done stays."""
         self.grid.stop()
@@ -152,10 +152,9 @@ class SettingGrid(Panel):
         row, column = int(self.row_slider.index), int(self.column_slider.index)
         return row, column
 
-    @reports_errors
     def choose(self, row: int, column: int) -> None:
-        """Choose a cell, as a click on it does."""
-        self.grid.cell(row, column)  # says so if there is none
+        """Choose a cell, as a click on it does; LabError where there is none."""
+        self.grid.cell(row, column)  # which raises
         self._busy = True
         try:
             self.row_slider.index, self.column_slider.index = row, column
@@ -224,8 +223,9 @@ class SettingGrid(Panel):
         self._opened, former = recording, self.explorer
         self.explorer = None if recording is None else EmbeddingExplorer(recording)
         if self.comm is not None:
-            head = ipywidgets.HTML(f"<b>The run at {html.escape(self.grid.words(self.grid.cell(*self.chosen)))}</b>")
-            self.below.children = () if self.explorer is None else (head, self.explorer)
+            name = html.escape(self.grid.words(self.grid.cell(*self.chosen)))
+            self._head.value = "" if self.explorer is None else f"<b>The run at {name}</b>"
+            self.below.children = (self._head,) if self.explorer is None else (self._head, self.explorer)
         if former is not None:
             former.close()
 

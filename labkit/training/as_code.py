@@ -10,13 +10,21 @@ from typing import Any
 from labkit.training.experiment import Experiment
 
 
-def as_code(experiment: Experiment, events: Iterable[Mapping[str, Any]], steps: int, loss: str = "") -> str:
+def as_code(
+    experiment: Experiment,
+    events: Iterable[Mapping[str, Any]],
+    steps: int,
+    loss: str = "",
+    to_fill_in: Mapping[str, str] | None = None,
+) -> str:
     """Python that makes the same recording again.
 
     Parameters
     ----------
     experiment : what the run began with. events : changes by hand since, as the recording has them.
     steps : how far the run has gone. loss : the expression that makes a loss of the user's own; empty for the experiment's.
+    to_fill_in : arguments of `replay` that have no expression, such as a loss made by hand, and what belongs in their place:
+        they are written as `name=...` with that as a comment, and `replay` refuses them until somebody has filled them in.
 
     Returns
     -------
@@ -30,8 +38,13 @@ def as_code(experiment: Experiment, events: Iterable[Mapping[str, Any]], steps: 
         lines.append(f"from labkit.training.sections import {', '.join(sorted(set(sections)))}")
     lines += ["", "experiment = Experiment(", *(f"    {argument}," for argument in arguments), ")"]
     lines += ["events = [", *(f"    {_literal(event)}," for event in moved), "]"] if moved else ["events = []"]
-    given = f", loss={loss}" if loss else ""
-    lines += [f"recording = replay(experiment, events, steps={steps}{given})", ""]
+    call = f"experiment, events, steps={steps}" + (f", loss={loss}" if loss else "")
+    if to_fill_in:
+        lines += ["recording = replay(", f"    {call},"]
+        lines += [f"    {name}=...,  # {what}" for name, what in to_fill_in.items()]
+        lines += [")", ""]
+    else:
+        lines += [f"recording = replay({call})", ""]
     return "\n".join(lines)
 
 

@@ -44,7 +44,7 @@ class Conductor:
         self._failed = self._torn = False  # torn: a step was let go of half-way
         self._building = False
         self._pace: deque[tuple[float, int]] = deque(maxlen=12)  # when the last snapshots were taken, at which steps
-        self.newest, self.seen = Snapshot(0, 0, "new", experiment, experiment), True
+        self.newest, self.seen = Snapshot(0, 0, "new", experiment, experiment, build=build), True
         self.error: Exception | None = None
 
     def turn(self) -> None:
@@ -159,5 +159,6 @@ class Conductor:
         can = self._failed and run is not None
         self.seen = False  # before the snapshot is there to be seen: who takes it at once must not be forgotten
         self.newest = Snapshot(
-            last.version + 1, self._runs, state, steps_per_second=speed, message=self._message, can_go_back=can, **facts
-        )
+            last.version + 1, self._runs, state, steps_per_second=speed, message=self._message, can_go_back=can,
+            build=self._build, **facts,
+        )  # fmt: skip

@@ -56,6 +56,7 @@ class Snapshot:
     options : the loss's real-valued options as they stand.
     step : steps done; `live` may be older after a failure.
     message : what to tell the user, e.g. a refused value or why the run failed. can_go_back : after a failure.
+    build : what made the run's trainer, or will.
     """
 
     version: int
@@ -77,6 +78,7 @@ class Snapshot:
     steps_per_second: float = 0.0
     message: str = ""
     can_go_back: bool = False
+    build: Callable[[Experiment], Trainer] | None = None
 
     def chosen(self, frame: int | None = None) -> Array | None:
         """(C, K, D) what K-Center chose last, as seen from a stored frame (None: from now).

@@ -22,7 +22,7 @@ def make(digits):
     panels = []
 
     def makes(preset="ccp", **changes):
-        panels.append(Playground(preset, splits=digits, **{"threaded": False, **SMALL, **changes}))
+        panels.append(Playground(preset, **{"splits": digits, "threaded": False, **SMALL, **changes}))
         return panels[-1]
 
     yield makes

@@ -16,16 +16,15 @@ from labkit.panels import common
 
 
 class Small(common.Panel):
-    """A panel with a figure, a slider, and a handler that can fail."""
+    """A panel with a figure, a slider, and a method that can fail."""
 
     def __init__(self) -> None:
         super().__init__(common.Figure([{"type": "scattergl", "x": [0], "y": [1]}]))
         self.slider = ipywidgets.IntSlider(max=9)
-        common.on_value(self.slider, self.moved)
-        self.figure.data[0].on_click(lambda *_: self.moved())
-        self.assemble(common.row(self.slider, common.button("Go", self.moved)), help_text="<p>Move it.</p>")
+        common.on_value(self.slider, self.guarded(self.moved))
+        self.figure.data[0].on_click(self.guarded(lambda *_: self.moved()))
+        self.assemble(common.row(self.slider, common.button("Go", self.guarded(self.moved))), help_text="<p>Move it.</p>")
 
-    @common.reports_errors
     def moved(self) -> None:
         """Fails at 3."""
         if self.slider.value == 3:
@@ -91,6 +90,24 @@ def test_a_mistake_is_shown_in_the_panel_until_the_next_change():
     panel.slider.value = 4
     assert panel.message.value == "" and "now at 4 &lt; 9" in panel.notice.value
     panel.close()
+
+
+def test_a_method_raises_what_a_widget_would_only_show():
+    panel = Small()
+    panel.slider.value = 3
+    panel.say_error(None)
+    with pytest.raises(LabError, match="anything but 3"):
+        panel.moved()
+    assert panel.message.value == ""
+    panel.close()
+
+
+def test_close_all_frees_what_lies_below_with_layouts_and_styles():
+    from ipywidgets.widgets.widget import _instances
+
+    before = set(_instances)
+    common.close_all(common.row(ipywidgets.HTML("a"), ipywidgets.VBox([common.button("b", print)])))
+    assert set(_instances) == before
 
 
 def test_a_later_run_of_the_cell_closes_the_panels_of_the_earlier_one(monkeypatch):

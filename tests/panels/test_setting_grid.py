@@ -73,9 +73,23 @@ def test_sliders_and_clicks_do_the_same(lambda_by_k):
     opened = panel.explorer
     panel.row_slider.value = 2
     assert panel.explorer is opened
-    panel.choose(9, 0)
-    assert "row: expected" in panel.message.value and panel.chosen == (2, 0)
+    with pytest.raises(LabError, match="row: expected"):
+        panel.choose(9, 0)
+    assert panel.message.value == "" and panel.chosen == (2, 0)
     panel.close()
+
+
+def test_opening_one_run_after_the_other_leaves_no_widget(lambda_by_k):
+    from ipywidgets.widgets.widget import _instances
+
+    before = set(_instances)
+    panel = SettingGrid(lambda_by_k)
+    many = len(_instances)
+    for at in ((0, 0), (4, 3), (1, 1)):
+        panel.choose(*at)
+    assert len(_instances) == many
+    panel.close()
+    assert set(_instances) == before
 
 
 def test_the_figure_is_chosen_and_the_notice_is_computed(lambda_by_k):

@@ -49,3 +49,11 @@ def test_a_loss_of_ones_own_is_named(digits):
     trainer.step(6)
     code = as_code(trainer.experiment, trainer.recorder.events, 6, loss="Mine(neg_margin=0.6)")
     same(run(code, Mine=Mine)["recording"], trainer.recording())
+
+
+def test_what_has_no_expression_is_to_be_filled_in(digits):
+    trainer = Trainer(tiny(), splits=digits)
+    trainer.step(6)
+    code = as_code(trainer.experiment, [], 6, to_fill_in={"splits": "the digits"})
+    assert "    splits=...,  # the digits\n" in code
+    same(run(code.replace("...", "digits"), digits=digits)["recording"], trainer.recording())

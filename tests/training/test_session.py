@@ -216,6 +216,23 @@ def test_a_restart_that_cannot_be_built_leaves_the_run_alone(digits):
     assert snapshot.step == 3 and snapshot.state == "paused" and "at most the 10 classes" in snapshot.message
 
 
+def test_a_snapshot_says_what_made_its_run(digits):
+    def first(experiment):
+        return Trainer(experiment, splits=digits)
+
+    def refused(experiment):
+        raise LabError("loss", "one that can be built", "another")
+
+    def second(experiment):
+        return Trainer(experiment, splits=digits)
+
+    session = LiveSession(tiny(), build=first, threaded=False)
+    assert session.snapshot.build is first
+    for build, made_by in ((refused, first), (second, second), (None, second)):
+        session.reset(build=build)
+        assert session.run_pending().build is made_by
+
+
 # ------------------------------------------------------------ a loss that is not a number
 
 
