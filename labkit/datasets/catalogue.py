@@ -100,14 +100,21 @@ class Catalogue:
         told = []
         if self.shortfall():
             told.append(f"{self.name} is not as published: {self.shortfall()}.")
-        counted = Counter(self.labels.tolist())
-        empty = [i for i in self.class_names if i not in counted]
+        sizes = Counter(self.labels.tolist())
+        empty = [i for i in self.class_names if i not in sizes]
         if empty:
-            told.append(f"{len(empty)} classes of {self.name} have no picture: {self.named(empty)}.")
-        single = [i for i, count in counted.items() if count == 1]
+            has = "has" if len(empty) == 1 else "have"
+            told.append(f"{counted(len(empty), 'class')} of {self.name} {has} no picture: {self.named(empty)}.")
+        single = [i for i, count in sizes.items() if count == 1]
         if single:
-            told.append(f"{len(single)} classes of {self.name} have one picture only: {self.named(single)}.")
+            has = "has" if len(single) == 1 else "have"
+            told.append(f"{counted(len(single), 'class')} of {self.name} {has} one picture only: {self.named(single)}.")
         return told
+
+
+def counted(number: int, what: str) -> str:
+    """"1 class", "2 classes", "1,000 pictures"."""
+    return f"{number:,} {what}" if number == 1 else f"{number:,} {what}{'es' if what.endswith('s') else 's'}"
 
 
 def some(names: Sequence[str]) -> str:

@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from labkit.datasets.catalogue import Catalogue, some
+from labkit.datasets.catalogue import Catalogue, counted, some
 from labkit.datasets.images import Splits, spread_sample
 from labkit.datasets.photos import PhotoSet
 from labkit.datasets.readers import read_catalogue
@@ -142,7 +142,7 @@ def _check_folds(protocol: str, fold: int, folds: int, train_folds: int | None) 
 
 
 def _described(catalogue: Catalogue, how: str, parts: Mapping[str, PhotoSet]) -> str:
-    counts = ", ".join(f"{len(p):,} of {len(set(p.labels.tolist())):,} classes {_WORDS[n]}" for n, p in parts.items())
+    counts = ", ".join(f"{len(p):,} of {counted(len(set(p.labels.tolist())), 'class')} {_WORDS[n]}" for n, p in parts.items())
     return f"{catalogue.name}{', a partial copy' if catalogue.shortfall() else ''}, {how}: {counts}"
 
 
@@ -222,7 +222,7 @@ def _judge(catalogue: Catalogue, found: dict[int, str], choice: str, name: str, 
     told = some([f"{catalogue.files[i]} ({why})" for i, why in found.items()])
     if choice == "refuse":
         raise LabError(name, f"pictures that can be used in {catalogue.folder}", f"{len(found):,} that cannot: {told}", hint)
-    warnings.warn(f"Left out {len(found):,} pictures of {catalogue.name}: {told}.", DataWarning, stacklevel=4)
+    warnings.warn(f"Left out {counted(len(found), 'picture')} of {catalogue.name}: {told}.", DataWarning, stacklevel=4)
 
 
 def duplicate_remarks(catalogue: Catalogue, store: PictureStore) -> Iterable[str]:
@@ -234,7 +234,8 @@ def duplicate_remarks(catalogue: Catalogue, store: PictureStore) -> Iterable[str
     across = [rows for rows in same.values() if len({int(catalogue.labels[i]) for i in rows}) > 1]
     if across:
         told = some([" = ".join(catalogue.files[i] for i in rows[:2]) for rows in across])
-        yield f"{len(across):,} pictures of {catalogue.name} are in several classes: {told}."
+        are = "is" if len(across) == 1 else "are"
+        yield f"{counted(len(across), 'picture')} of {catalogue.name} {are} in several classes: {told}."
     leaked = [rows for rows in across if len({bool(catalogue.parts[i] == "train") for i in rows}) > 1]
     if leaked:
-        yield f"{len(leaked):,} of them are both in training and in test classes."
+        yield f"{len(leaked):,} of them {'is' if len(leaked) == 1 else 'are'} both in training and in test classes."

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from labkit.datasets import DataWarning, Views
-from labkit.datasets.catalogue import some
+from labkit.datasets.catalogue import counted, some
 from labkit.datasets.decoding import BadPicture, decode
 from labkit.errors import LabError
 from labkit.serving.model_card import ModelCard, check_answer
@@ -146,4 +146,4 @@ def _judge(paths: Sequence[Path], problems: dict[int, str], unusable: str) -> No
     told = some([f"{paths[i]} ({why})" for i, why in problems.items()])
     if unusable == "refuse":
         raise LabError("pictures", "files that can be used as pictures", f"{len(problems):,} that cannot: {told}")
-    warnings.warn(f"Left out {len(problems):,} pictures: {told}.", DataWarning, stacklevel=3)
+    warnings.warn(f"Left out {counted(len(problems), 'picture')}: {told}.", DataWarning, stacklevel=3)

@@ -35,7 +35,7 @@ def test_a_partial_copy_says_what_is_missing(tmp_path):
     (folder / "images" / "007.Bird_7").mkdir()
     remarks = read_catalogue("cub", tmp_path).remarks()
     assert "12 of 5,864 train pictures, 3 of 100 train classes, 8 of 5,924 test pictures" in remarks[0]
-    assert remarks[1:] == ["1 classes of cub have no picture: Bird 7."]
+    assert remarks[1:] == ["1 class of cub has no picture: Bird 7."]
 
 
 def test_lists_of_everything_beside_a_part(tmp_path):
@@ -117,7 +117,7 @@ def test_any_folder(tmp_path):
     (tmp_path / "empty").mkdir()
     found = read_catalogue(tmp_path)
     assert len(found) == 13 and by_part(found) == {"train": [0, 1], "test": [2, 3]}
-    assert found.remarks() == [f"1 classes of {tmp_path.name} have no picture: empty."]
+    assert found.remarks() == [f"1 class of {tmp_path.name} has no picture: empty."]
     assert found.published == {} and found.shortfall() == ""
 
 

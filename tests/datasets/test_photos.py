@@ -188,7 +188,7 @@ def test_one_file_in_two_classes_is_reported(load, folder):
         load(folder)
     told = [str(w.message) for w in warned]
     assert told[0].startswith("2 pictures of pictures are in several classes: c0/0.png = c1/copy.png")
-    assert told[1] == "1 of them are both in training and in test classes."
+    assert told[1] == "1 of them is both in training and in test classes."
 
 
 def test_classes_with_one_picture_or_none(load, folder):
@@ -198,7 +198,7 @@ def test_classes_with_one_picture_or_none(load, folder):
     with pytest.warns(DataWarning) as warned:
         load(folder)
     told = [str(w.message) for w in warned]
-    assert told == ["1 classes of pictures have no picture: d.", "1 classes of pictures have one picture only: c9."]
+    assert told == ["1 class of pictures has no picture: d.", "1 class of pictures has one picture only: c9."]
 
 
 @pytest.mark.parametrize(
