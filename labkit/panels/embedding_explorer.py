@@ -139,13 +139,13 @@ class EmbeddingExplorer(Panel):
         if self._busy:
             return
         data, layout, c = self._data, self.projection, self.controls
-        wrong = data.misread(self.snapshot)
+        wrong = data.misread(self.snapshot, layout.rows)
         inside = np.isin(data.codes[layout.rows], c.show.value)
         if c.errors_only.value:
-            inside &= wrong[layout.rows]
+            inside &= wrong
         self.shown: Ints = layout.rows[inside]
         updates = sample_updates(
-            self._positions(self.shown), data.codes[self.shown], self.shown, data.names, wrong[self.shown],
+            self._positions(self.shown), data.codes[self.shown], self.shown, data.names, wrong[inside],
             highlight=c.standing_out, errors=not c.errors_only.value,
         )  # fmt: skip
         if self._sent == (look := (self.shown.tobytes(), c.standing_out)):
@@ -153,14 +153,13 @@ class EmbeddingExplorer(Panel):
         self._sent = look
         when = f"step {data.steps[self.snapshot]:,}" if data.steps else f"snapshot {self.snapshot + 1} of {len(data.x)}"
         places = self._positions(layout.rows), data.codes[layout.rows]
-        share = wrong[layout.rows]
         with self.figure.batch_update():
             self._put(updates | self._neighbour_updates())
             self.figure.layout.annotations = number_notes(*places, np.array(c.show.value, int), data.names)
-            self.figure.layout.title.text = f"<b>{when}: {share.mean():.1%} misread</b>"
+            self.figure.layout.title.text = f"<b>{when}: {wrong.mean():.1%} misread</b>"
         self._mark_selection()
         c.when.value = when
-        self.say_notice(explorer_notice(share, places[1], data.names, len(self.shown), layout.note))
+        self.say_notice(explorer_notice(wrong, places[1], data.names, len(self.shown), layout.note))
 
     def _positions(self, rows: Ints) -> Floats:
         """Where samples lie now (m, 2); NaN for those that the layout leaves out."""
@@ -223,7 +222,7 @@ class EmbeddingExplorer(Panel):
     def _choose(self, rows: Ints) -> None:
         data, self._chosen = self._data, rows
         self.controls.gallery.value = selection_gallery(
-            rows, data.codes, data.names, data.images, data.misread(self.snapshot)
+            rows, data.codes, data.names, data.images, data.misread(self.snapshot, rows)
         )
 
     def clear(self) -> None:

@@ -57,13 +57,19 @@ class Explored:
         self.names = names_of(classes, class_names)
         self.images = None if images is None else any_images("images", images, len(self.labels))
         self.drawn = evenly_per_class(self.codes, MOST_DRAWN)
-        self._misread: dict[int, NDArray[np.bool_]] = {}
+        self._misread: dict[int, NDArray[np.int8]] = {}  # by snapshot: 0 or 1 of each sample, -1 where nobody has asked
 
-    def misread(self, snapshot: int) -> NDArray[np.bool_]:
-        """(n,) whether the nearest other sample is of another class, in all D dimensions; only of those drawn."""
-        if snapshot not in self._misread:
-            self._misread[snapshot] = misread(self.x[snapshot], self.codes, self.drawn)
-        return self._misread[snapshot]
+    def misread(self, snapshot: int, rows: Ints) -> NDArray[np.bool_]:
+        """(m,) whether the nearest other sample of each of `rows` (m,) is of another class, in all D dimensions.
+
+        Found when first asked for, and kept: of 5,000 samples it takes a moment, of very many that are selected longer.
+        """
+        known = self._misread.setdefault(snapshot, np.full(len(self.codes), -1, dtype=np.int8))
+        new = rows[known[rows] < 0]
+        if len(new):
+            known[new] = misread(self.x[snapshot], self.codes, new)
+        found: NDArray[np.bool_] = known[rows] == 1
+        return found
 
     def rows_among(self, rows: Any) -> Ints:
         """(m,) rows that were asked for, ascending, each once.
@@ -105,7 +111,7 @@ class Selection:
         columns = {
             "label": of.labels[rows],
             "class": [of.names[c] for c in of.codes[rows]],
-            "misread": of.misread(self._snapshot)[rows],
+            "misread": of.misread(self._snapshot, rows),
             "x": self._xy[:, 0],
             "y": self._xy[:, 1],
         }

@@ -27,16 +27,15 @@ def nearest_to(embeddings: Floats, row: int, k: int) -> tuple[Ints, Floats]:
 
 
 def misread(embeddings: Floats, labels: Ints, asked: Ints | None = None) -> NDArray[np.bool_]:
-    """(n,) whether a sample's nearest other sample is of another class: the errors that P@1 counts. n >= 2.
+    """(m,) whether a sample's nearest other sample is of another class: the errors that P@1 counts. n >= 2.
 
-    asked : rows of the samples that are looked at, among all; False for the others. None: all.
+    asked : (m,) rows of the samples that are looked at, among all; None: all n of them.
     """
     rows = np.ascontiguousarray(embeddings, dtype=np.float32)
     search = NeighbourSearch(rows, rows, exclude_self=True)
-    wrong = np.zeros(len(rows), dtype=np.bool_)
-    for part, nearest in search.walk(np.arange(len(rows)) if asked is None else asked, 1):
-        wrong[part] = labels[nearest[:, 0]] != labels[part]
-    return wrong
+    walk = search.walk(np.arange(len(rows)) if asked is None else asked, 1)
+    wrong = [labels[nearest[:, 0]] != labels[part] for part, nearest in walk]
+    return np.concatenate([np.zeros(0, dtype=np.bool_), *wrong])
 
 
 def picture_tag(image: NDArray[np.uint8] | None, alt: str, *, size: int = 56) -> str:
@@ -106,14 +105,17 @@ def selection_gallery(
     *,
     most: int = 24,
 ) -> str:
-    """How many samples of which class are selected, and the first pictures, misread ones marked."""
+    """How many samples of which class are selected, and the first pictures, misread ones marked.
+
+    rows : (m,) selected samples, rows of `labels` (n,) and of `images`. wrong : (m,) whether each of them is misread.
+    """
     classes, counts = np.unique(labels[rows], return_counts=True)
     order = np.argsort(-counts, kind="stable")
     parts = ", ".join(f"{html.escape(legible(names[classes[i]]))} ({counts[i]})" for i in order)
-    head = f"<b>{len(rows)} selected</b>, {int(wrong[rows].sum())} misread; by class: {parts or 'none'}"
+    head = f"<b>{len(rows)} selected</b>, {int(wrong.sum())} misread; by class: {parts or 'none'}"
     tiles = [
-        framed(None if images is None else images[i], names[labels[i]], False if wrong[i] else None, size=44)
-        for i in rows[:most]
+        framed(None if images is None else images[i], names[labels[i]], False if missed else None, size=44)
+        for i, missed in zip(rows[:most], wrong, strict=False)
     ]
     more = f"<div>and {len(rows) - most} more</div>" if len(rows) > most else ""
     return f"<div style='line-height:1.4'>{head}</div><div>{''.join(tiles)}</div>{more}"

@@ -177,6 +177,39 @@ def test_large_sets_are_drawn_in_part_and_searched_whole(monkeypatch):
     panel.close()
 
 
+def at_random():
+    random = np.random.default_rng(0)
+    return random.normal(size=(120, 2)), np.arange(120) % 2
+
+
+def test_samples_that_are_not_drawn_are_looked_at_when_they_are_selected(monkeypatch):
+    monkeypatch.setattr("labkit.panels.explored.MOST_DRAWN", 30)
+    x, labels = at_random()
+    wrong = misread(x, labels)
+    panel = EmbeddingExplorer(x, labels)
+    beyond = np.setdiff1d(np.arange(120), panel.shown)
+    assert wrong[beyond].any() and not wrong[beyond].all()
+    panel.select(beyond)
+    assert f"<b>90 selected</b>, {wrong[beyond].sum()} misread" in panel.controls.gallery.value
+    assert panel.selection.frame["misread"].tolist() == wrong[beyond].tolist()
+    panel.close()
+
+
+def test_a_layout_tells_of_its_own_samples_whether_they_are_misread(monkeypatch):
+    """A sample that is laid out need not be among those that the other layouts draw."""
+    monkeypatch.setattr("labkit.panels.explored.MOST_DRAWN", 30)
+    monkeypatch.setattr("labkit.panels.embedding_explorer.MOST_SAMPLES", 50)
+    monkeypatch.setattr("labkit.plots.projections._tsne", lambda parts, seed: [part[:, :2] for part in parts])
+    x, labels = at_random()
+    panel = EmbeddingExplorer(x, labels)
+    panel.controls.layout.value = "tsne"
+    wrong = misread(x, labels)[panel.shown]
+    assert len(panel.shown) == 50 and 0 < wrong.mean() < 1
+    assert f"{wrong.mean():.1%} misread" in panel.figure.layout.title.text
+    assert points(panel, "misread") == wrong.sum()
+    panel.close()
+
+
 def test_scrubbing_sends_positions_only(panel):
     sent = []
     panel.figure._send_update_msg = lambda **message: sent.append(set(message["restyle_data"]))
