@@ -18,6 +18,7 @@ from labkit.files import storage_error
 from labkit.validation import check_embeddings, check_labels, check_path
 
 LABEL_COLUMNS = ("label", "labels", "class")
+NAMELESS = re.compile(r"(unnamed: [0-9]+)?")  # what pandas calls a column that was saved without a name
 
 
 def read_embeddings(path: str | os.PathLike[str]) -> tuple[Tensor, Tensor, list[str]]:
@@ -36,7 +37,7 @@ def read_embeddings(path: str | os.PathLike[str]) -> tuple[Tensor, Tensor, list[
     Raises
     ------
     LabError : no path, no such file, another kind of file, damaged, not numbers, shapes that disagree, NaN or infinity, a row
-        without a label, column names without one for the label.
+        without a label, column names without one for the label, or with one that is empty.
     """
     where = check_path("path", path)
     readers = {".npz": _read_npz, ".csv": _read_csv}
@@ -158,6 +159,9 @@ def _label_column(path: Path, first: list[str]) -> int | None:
     if not named and first and not _is_number(first[0]):
         raise LabError(str(path), "a column named label, or no line of names", f"the names {', '.join(first)[:80]}",
                        "Call the label's column label, or leave the names out and put the label last.")  # fmt: skip
+    if named and (bare := [i for i, cell in enumerate(first) if NAMELESS.fullmatch(cell)]):
+        raise LabError(str(path), "a name for every column", f"none for column {bare[0] + 1}",
+                       "pandas writes the numbers of rows there: save with to_csv(..., index=False).")  # fmt: skip
     return named[0] if named else None
 
 

@@ -58,12 +58,14 @@ def _copy(source: Path, target: Path) -> None:
 def _digits(folder: Path, classes: int, each: int) -> str:
     from PIL import Image
 
-    digits = load_digits(embedded_source())
+    digits, written = load_digits(embedded_source()), 0
     for label in range(classes):
         rows = (digits.train.labels == label).nonzero().flatten()[:each]
         for number, row in enumerate(rows.tolist()):
             picture = Image.fromarray(digits.train.images[row, 0].numpy())
             target = folder / f"digit {label}" / f"{number:03}.png"
             write_atomically(target, lambda file: picture.save(file, format="PNG"))  # noqa: B023
-    made = f"{each} handwritten digits of each of {classes} classes ({digits.name})"
+            written += 1
+    fewer = " at most" if written < classes * each else ""
+    made = f"{each} handwritten digits of each of {classes} classes{fewer} ({digits.name})"
     return f"Pictures: {made}, as PNG files: a stand-in for your own."

@@ -35,19 +35,16 @@ def read_folder(path: str | os.PathLike[str]) -> Catalogue:
     folder = check_path("path", path)
     if not folder.is_dir():
         raise LabError(str(path), "a folder of pictures", "a file" if folder.exists() else "nothing there")
-    top = _folders(folder)
-    parts = {name: folder / name for name in top if name in PARTS}
-    split = bool(parts) and set(top) == set(parts) and "train" in parts
-    classes = sorted({name for part in parts.values() for name in _folders(part)} if split else top)
+    split = only_parts(folder) and (folder / "train").is_dir()
+    places = class_folders(folder, split)
+    classes = sorted({name for _, name, _ in places})
     ids = {name: number for number, name in enumerate(classes)}
-    _check_apart(folder, [part / name for part in (parts.values() if split else [folder]) for name in _folders(part)])
     files, labels, where = [], [], []
-    for part, place in parts.items() if split else [("", folder)]:
-        for name in _folders(place):
-            for picture in sorted(p for p in (place / name).rglob("*") if is_picture(p.name) and p.is_file()):
-                files.append(picture.relative_to(folder).as_posix())
-                labels.append(ids[name])
-                where.append(part)
+    for part, name, place in places:
+        for picture in pictures_in(place):
+            files.append(picture.relative_to(folder).as_posix())
+            labels.append(ids[name])
+            where.append(part)
     if not files:
         raise LabError(str(path), "pictures in folders, one folder a class", "none")
     numbers = np.array(labels, dtype=np.int64)
@@ -55,6 +52,43 @@ def read_folder(path: str | os.PathLike[str]) -> Catalogue:
         folder.absolute().name, folder, tuple(files), numbers, dict(enumerate(classes)),
         np.array(where, dtype=np.str_) if split else halves(numbers),
     )  # fmt: skip
+
+
+def only_parts(folder: Path) -> bool:
+    """Whether a folder's folders are all called train, test, query or gallery, so that classes are inside these."""
+    return set() < set(_folders(folder)) <= set(PARTS)
+
+
+def class_folders(folder: Path, split: bool) -> list[tuple[str, str, Path]]:
+    """(part, class, place) of each folder of a class, or of each inside a part where `split`; links are followed.
+
+    Raises
+    ------
+    LabError : a link to a folder whose pictures are listed already.
+    """
+    parts = [(part, folder / part) for part in _folders(folder)] if split else [("", folder)]
+    found = [(part, name, place / name) for part, place in parts for name in _folders(place)]
+    _check_apart(folder, [place for _, _, place in found])
+    return found
+
+
+def every_picture(folder: Path) -> list[Path]:
+    """Those of `read_folder`, and those that lie beside the folders of the classes.
+
+    Raises
+    ------
+    LabError : a link to a folder whose pictures are listed already.
+    """
+    split = only_parts(folder)
+    beside = [folder, *((folder / part) for part in _folders(folder) if split)]
+    found = [picture for place in beside for picture in pictures_in(place, deep=False)]
+    return found + [picture for _, _, place in class_folders(folder, split) for picture in pictures_in(place)]
+
+
+def pictures_in(place: Path, *, deep: bool = True) -> list[Path]:
+    """The pictures in a folder and, if `deep`, in those inside it, sorted; what is hidden is passed over."""
+    found = (path for path in (place.rglob("*") if deep else place.iterdir()) if is_picture(path.name) and path.is_file())
+    return sorted(path for path in found if not any(part.startswith(".") for part in path.relative_to(place).parts))
 
 
 def read_table(path: str | os.PathLike[str]) -> Catalogue:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 
@@ -92,7 +93,7 @@ class PhotoSet:
                 batch[place] = view(self._picture(rows[place]), place)
 
         pieces = [range(start, len(rows), self.workers) for start in range(min(self.workers, len(rows)))]
-        return PendingBatch(batch, [_threads(self.workers).submit(fill, piece) for piece in pieces])
+        return PendingBatch(batch, [_threads(self.workers, os.getpid()).submit(fill, piece) for piece in pieces])
 
     def _picture(self, row: int) -> Tensor:
         try:
@@ -158,6 +159,9 @@ class LazyImages:
 
 
 @functools.cache
-def _threads(workers: int) -> ThreadPoolExecutor:
-    """One crew for all sets: a set and its subsets are not read at the same time."""
+def _threads(workers: int, process: int) -> ThreadPoolExecutor:
+    """One crew for all sets: a set and its subsets are not read at the same time.
+
+    process : whose it is; a forked process inherits this cache, but not the threads of the crews in it.
+    """
     return ThreadPoolExecutor(workers, thread_name_prefix="pictures")

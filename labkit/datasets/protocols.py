@@ -91,7 +91,7 @@ def load_images(
     unusable : "refuse" pictures that cannot be decoded, are missing, tiny or huge, naming them; or "skip" them with a warning.
     not_colour : "convert" grey and CMYK pictures, "skip" or "refuse" them.
     keep_pixels : False decodes anew whenever a picture is wanted, and keeps nothing but what was found wrong.
-    root, cache : the data root, the folder for decoded pictures; None for the usual ones.
+    root, cache : the data root, the folder for decoded pictures (each data set has its own in it); None for the usual ones.
 
     Returns
     -------
@@ -112,7 +112,7 @@ def load_images(
     catalogue = read_catalogue(source, root)
     store = PictureStore(
         catalogue, views.resized, views.square,
-        keep_pixels=keep_pixels, folder=cache, workers=workers or cores(), progress=progress,
+        keep_pixels=keep_pixels, cache=cache, workers=workers or cores(), progress=progress,
     )  # fmt: skip
     usable = choose_usable(catalogue, store, unusable, not_colour)
     for remark in [*catalogue.remarks(), *duplicate_remarks(catalogue, store)]:

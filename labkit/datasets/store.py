@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import io
 import json
@@ -42,7 +43,8 @@ class PictureStore:
     ----------
     catalogue : the pictures. side, square : as in `decode`.
     keep_pixels : False keeps only what was found wrong; pictures are decoded again whenever they are wanted.
-    folder : where to keep it; None for a folder of its own under `cache_root()`.
+    folder : where to keep it, and nothing else: files of other pictures in there are removed. None for a folder of its own
+        under `cache`. cache : holds the folders of several stores; None for one under `cache_root()`.
     workers : threads that decode. progress : show a bar on stderr while building.
 
     Attributes
@@ -52,7 +54,7 @@ class PictureStore:
 
     Raises
     ------
-    LabError : the disk is full, or about to be, or read-only.
+    LabError : the disk is full, or about to be, or read-only; what was just written cannot be opened.
     """
 
     def __init__(
@@ -63,6 +65,7 @@ class PictureStore:
         *,
         keep_pixels: bool = True,
         folder: Path | None = None,
+        cache: Path | None = None,
         workers: int = 1,
         progress: bool = False,
     ) -> None:
@@ -70,11 +73,12 @@ class PictureStore:
         identities = [_identity(catalogue.path(i)) for i in range(len(catalogue))]
         how = f"{_FORMAT} {side} {square} {keep_pixels}"
         self.identity = hashlib.sha256(json.dumps([how, identities]).encode()).hexdigest()
-        self.folder = folder or cache_root() / "decoded" / f"{catalogue.name}-{_short(str(catalogue.folder.absolute()) + how)}"
+        own = f"{catalogue.name}-{_short(str(catalogue.folder.absolute()) + how)}"
+        self.folder = folder or (cache or cache_root() / "decoded") / own
         starts = range(0, len(catalogue), SHARD)
         names = [_short(json.dumps([how, identities[s : s + SHARD]]), 32) + ".pixels" for s in starts]
-        shards = [_open(self.folder / name) for name in names]
-        missing = [i for i, shard in enumerate(shards) if shard is None]
+        shards = {i: shard for i, name in enumerate(names) if (shard := _open(self.folder / name)) is not None}
+        missing = [i for i in range(len(names)) if i not in shards]
         if missing and keep_pixels:
             self._check_space(sum(min(SHARD, len(catalogue) - starts[i]) for i in missing))
         if missing:
@@ -82,12 +86,15 @@ class PictureStore:
                 for i in missing:
                     chosen = range(starts[i], min(starts[i] + SHARD, len(catalogue)))
                     write_atomically(self.folder / names[i], lambda file: self._write(file, chosen, pool, bar.update))  # noqa: B023
-                    shards[i] = _open(self.folder / names[i])
+                    written = _open(self.folder / names[i])
+                    if written is None:
+                        hint = "Is the disk in order, or does somebody else write to that folder?"
+                        raise LabError(str(self.folder / names[i]), "the pictures just written", "something else", hint)
+                    shards[i] = written
             _remove_others(self.folder, names)
-        opened = [shard for shard in shards if shard is not None]
-        facts = [facts for _, facts in opened]
+        facts = [shards[i][1] for i in range(len(names))]
         self._paths = [self.folder / name for name in names]
-        self._pixels = [pixels for pixels, _ in opened]
+        self._pixels = [shards[i][0] for i in range(len(names))]
         self._sizes = np.concatenate([f["sizes"] for f in facts])
         self._offsets = np.concatenate([f["offsets"] for f in facts])
         self.problems: list[str] = np.concatenate([f["problems"] for f in facts]).tolist()
@@ -204,7 +211,8 @@ def _remove_others(folder: Path, names: Sequence[str]) -> None:
     """Files of pictures that have changed or gone since: nobody will ask for them again."""
     for path in folder.glob("*.pixels"):
         if path.name not in set(names):
-            path.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):  # Windows removes no file that another process has mapped
+                path.unlink()
 
 
 def _ahead(pool: ThreadPoolExecutor, work: Callable[[int], Any], items: Sequence[int], depth: int = 64) -> Iterator[Any]:

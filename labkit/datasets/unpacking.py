@@ -29,8 +29,9 @@ def unpack_archive(archive: Path, folder: Path, *, progress: bool = False) -> li
     """Unpack a .tgz, .tar or .zip into `folder`: everything, or nothing.
 
     The files go to a hidden folder first and take their places when all are there. Only plain files and folders are
-    taken: a member with an absolute path or one that climbs out, a link, a device, or an archive with a password is refused
-    before anything is in place, and so is one without a name. What lies in `folder` already is never overwritten.
+    taken: a member with an absolute path or one that climbs out, a colon in its name, a link, a device, or an archive with a
+    password is refused before anything is in place, and so is one without a name. What lies in `folder` already is never
+    overwritten.
 
     Returns
     -------
@@ -75,8 +76,8 @@ def _write(archive: Path, hidden: Path, name: str, source: IO[bytes] | None) -> 
 def _inside(archive: Path, name: str) -> PurePosixPath:
     """A member's path, if it stays below the folder it is unpacked to."""
     path = PurePosixPath(name.replace("\\", "/"))
-    drive = path.parts and path.parts[0].endswith(":")
-    if path.is_absolute() or drive or ".." in path.parts or "\0" in name:
+    # Windows reads D:x as x on another drive, and x:y as a part of the file x that no folder shows.
+    if path.is_absolute() or ".." in path.parts or ":" in name or "\0" in name:
         raise LabError(str(archive), "members that stay inside the archive's folder", repr(name))
     return path
 

@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from labkit.datasets.catalogue import PARTS, is_picture
+from labkit.datasets.catalogue import PARTS
+from labkit.datasets.folder import every_picture
 from labkit.errors import LabError
 from labkit.geometry import NORMALIZATIONS
 from labkit.serving.index_arrays import names_of, narrowed, tensor_of
@@ -86,8 +87,9 @@ class ImageIndex:
     ) -> ImageIndex:
         """Embed every picture in a folder and in those inside it.
 
-        A picture's class is the name of the folder that it lies in, below `folder` (and below train, test, query and
-        gallery, where there is nothing else); "" for pictures in `folder` itself.
+        A picture's class is the name of the first folder below `folder` that it lies in (of the second where the first ones
+        are train, test, query and gallery alone); "" for pictures in `folder` itself. Files are listed as `read_folder` lists
+        them: a class's folder may be a link to elsewhere, and what is hidden is passed over.
 
         Parameters
         ----------
@@ -95,13 +97,12 @@ class ImageIndex:
 
         Raises
         ------
-        LabError : no such folder, no picture in it, one that cannot be used.
+        LabError : no such folder, no picture in it, one that cannot be used, a link to a folder that is listed already.
         """
         top, card = check_path("folder", folder), check_model(model).card
         if not top.is_dir():
             raise LabError(str(folder), "a folder of pictures", "a file" if top.exists() else "nothing there")
-        names = sorted(p.relative_to(top).as_posix() for p in top.rglob("*") if is_picture(p.name) and p.is_file())
-        names = [name for name in names if not any(part.startswith(".") for part in name.split("/"))]
+        names = sorted(picture.relative_to(top).as_posix() for picture in every_picture(top))
         if not names:
             raise LabError(str(folder), "at least one picture", "none")
         embeddings, kept = embed_pictures(model, [top / name for name in names], unusable=unusable, progress=progress)

@@ -120,7 +120,7 @@ class WholeModel(nn.Module):
         except RuntimeError as error:
             raise LabError(str(weights), "weights of this experiment's network", said(error, 160)) from error
         recording = where / "recording.npz"
-        names = tuple(Recording.load(recording).class_names) if recording.is_file() else ()
+        names = _trained_on(Recording.load(recording)) if recording.is_file() else ()
         return cls._built(experiment, network, standardize, normalization(build_loss(experiment)), names, size)
 
     @classmethod
@@ -182,6 +182,12 @@ def _normalization_by_name(normalize: Callable[[Tensor], Tensor], width: int, le
             if torch.allclose(normalized_rows(probe, kind, parts), wanted, rtol=1e-4, atol=1e-6):
                 return kind, parts
     raise LabError("loss", 'a normalisation that can be exported ("lipschitz", "l2" or none)', "another one")
+
+
+def _trained_on(recording: Recording) -> tuple[str, ...]:
+    """Names of the classes that a run was trained on: the first ones where there are others, all where it does not say."""
+    count = recording.environment.get("train_classes")
+    return tuple(recording.class_names[:count] if isinstance(count, int) else recording.class_names)
 
 
 def _identity(folder: Path) -> dict[str, str]:

@@ -121,6 +121,13 @@ def test_any_folder(tmp_path):
     assert found.published == {} and found.shortfall() == ""
 
 
+def test_what_is_hidden_is_passed_over(tmp_path):
+    folder = make_folder(tmp_path / "set", ["ant", "bee"], each=2)
+    for name in ("ant/.ipynb_checkpoints/0.png", "ant/.1.png", ".cow/0.png"):
+        picture(folder / name)
+    assert read_catalogue(folder).files == ("ant/0.png", "ant/1.png", "bee/0.png", "bee/1.png")
+
+
 @pytest.mark.parametrize("link", ["dot -> .", "up -> ..", "bird -> bee", "far -> ../other", "part -> bee/more", "ant -> dot"])
 def test_a_link_to_pictures_that_are_listed_already(tmp_path, link):
     make_folder(tmp_path / "set")

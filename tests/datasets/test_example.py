@@ -20,6 +20,14 @@ def test_digits_where_nothing_else_is(tmp_path, monkeypatch):
         example_folder(tmp_path / "pictures")
 
 
+def test_fewer_digits_than_were_asked_for_are_owned_up_to(tmp_path, monkeypatch):
+    monkeypatch.setenv("LABKIT_DATA", str(tmp_path / "nothing"))
+    monkeypatch.setattr("labkit.datasets.example.embedded_source", lambda: "digits-8x8")
+    said = example_folder(tmp_path / "pictures", classes=1, each=1000)
+    assert len(list((tmp_path / "pictures").rglob("*.png"))) < 1000
+    assert "1000 handwritten digits of each of 1 classes at most" in said
+
+
 def test_birds_where_they_are(tmp_path, monkeypatch):
     monkeypatch.setenv("LABKIT_DATA", str(tmp_path))
     make_cub(tmp_path, ids=(1, 5, 150), each=4)

@@ -1,5 +1,6 @@
 """Photographs on disk behave as pictures in memory do, cut by classes as the protocols have it."""
 
+import multiprocessing
 import shutil
 import warnings
 
@@ -8,6 +9,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch.utils.data import DataLoader
 
 from labkit.datasets import ImageSet, spread_sample
 from labkit.datasets.photos import PhotoSet
@@ -63,6 +65,32 @@ def test_views_depend_on_their_numbers_alone(load, folder, keep):
         crew = PhotoSet(photos.store, photos.rows, photos.labels, VIEWS, workers)
         assert torch.equal(crew.random(indices, draws).result(), wanted)
     assert not torch.equal(wanted[1], wanted[2]), "one picture twice has two views"
+
+
+def test_data_sets_that_share_a_cache_leave_each_other_alone(load, folder, tmp_path):
+    """And whatever else lies in that folder."""
+    (tmp_path / "cache").mkdir()
+    (tmp_path / "cache" / "mine.pixels").write_bytes(b"mine")
+
+    def kept():
+        return {path for path in (tmp_path / "cache").rglob("*.pixels")}
+
+    load(folder)
+    first = kept()
+    load(make_folder(tmp_path / "others", [f"d{i}" for i in range(10)], each=2))
+    second = kept()
+    load(folder, views=Views(size=12, side=16))
+    assert first < second < kept() and len(kept()) == 4
+
+
+@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")  # newer Pythons say so of any fork beside threads
+def test_forked_workers_of_a_loader_read_with_threads_of_their_own(load, folder):
+    photos = load(folder).train
+    wanted = photos.images[:]  # from now on there are threads here, which a fork leaves behind
+    ways = multiprocessing.get_all_start_methods()
+    way = "fork" if "fork" in ways else ways[0]
+    loader = DataLoader(photos, batch_size=4, num_workers=1, multiprocessing_context=way, timeout=30)
+    assert torch.equal(torch.cat([pictures for pictures, _ in loader]), wanted)
 
 
 def test_no_pictures_give_an_empty_batch(load, folder):

@@ -113,6 +113,32 @@ def test_a_damaged_file_is_built_again(catalogue, tmp_path, decoded, damage):
         np.testing.assert_array_equal(store.picture(i).permute(1, 2, 0), decode(catalogue.path(i).read_bytes(), 24).pixels)
 
 
+def test_what_is_gone_as_soon_as_it_was_written_is_no_reason_to_mix_pictures_up(catalogue, tmp_path, monkeypatch):
+    """Another process may remove it; leaving it out would move all later pictures to other labels."""
+    plain, written = module.write_atomically, []
+
+    def removed(path, writer):
+        written.append(plain(path, writer))
+        if len(written) == 2:
+            path.unlink()
+
+    monkeypatch.setattr(module, "write_atomically", removed)
+    with pytest.raises(LabError, match="the pictures just written; got something else"):
+        PictureStore(catalogue, 24, folder=tmp_path / "cache")
+
+
+def test_an_old_file_that_cannot_be_removed_stays(catalogue, tmp_path, monkeypatch):
+    PictureStore(catalogue, 24, folder=tmp_path / "cache")
+    picture(catalogue.path(7), seed=77, size=(50, 50))
+
+    def in_use(path, missing_ok=False):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+    monkeypatch.setattr(module.Path, "unlink", in_use)
+    assert len(PictureStore(catalogue, 24, folder=tmp_path / "cache")) == 16
+    assert len(shards(tmp_path / "cache")) == 5
+
+
 def test_a_full_disk_says_so_and_leaves_no_part(catalogue, tmp_path, monkeypatch):
     def full(*_):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

@@ -25,7 +25,9 @@ def test_all_files_arrive(tmp_path, make):
     assert contents(target) == MEMBERS and sorted(os.listdir(target)) == ["notes.txt", "set"]
 
 
-@pytest.mark.parametrize("name", ["../evil", "set/../../evil", "/evil", "set/../evil", "..\\evil", "C:/evil"])
+@pytest.mark.parametrize(
+    "name", ["../evil", "set/../../evil", "/evil", "set/../evil", "..\\evil", "C:/evil", "C:evil", "set/C:evil"]
+)
 @pytest.mark.parametrize("make", [tgz, packed])
 def test_a_member_that_climbs_out_is_refused_and_nothing_stays(tmp_path, make, name):
     target = tmp_path / "deep" / "out"

@@ -77,6 +77,15 @@ def test_a_run_whose_whole_network_was_trained_needs_no_weights_from_elsewhere(e
         same(model(pictures), trainer.normalized(trainer.model.eval()(pictures)))
 
 
+def test_a_run_s_folder_gives_the_card_that_its_trainer_gave(tmp_path):
+    """Above all the classes trained on, where a run was judged by others."""
+    settings = TINY_DIGITS | {"data.train_classes": 5, "data.classes_per_batch": 5}
+    trainer = Trainer(Experiment.preset("poc-ccp", **settings), directory=tmp_path)
+    trainer.run(progress=False)
+    card = WholeModel.of(trainer).card
+    assert card.trained_on == ("0", "1", "2", "3", "4") and WholeModel.of_run(tmp_path).card == card
+
+
 @pytest.mark.parametrize(
     ("loss", "kind"), [("c2", "lipschitz"), ("ms", "l2"), ("soft_triple", "l2"), ("rll", "l2")]
 )  # fmt: skip

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from labkit.datasets import DataWarning
+from labkit.datasets import DataWarning, read_catalogue
 from labkit.errors import LabError
 from labkit.serving import ImageIndex, WholeModel, embed_pictures, export_model, read_pictures
 from labkit.training import Trainer
@@ -155,6 +155,25 @@ def test_a_folder_of_pictures(model, tmp_path):
             index.search(folder / "loose.png", model=model_)
     split = make_folder(tmp_path / "split", ["train/ant", "test/bee"], each=1)
     assert ImageIndex.of_folder(model, split).classes == ["bee", "ant"]
+
+
+def test_a_folder_is_listed_as_for_training(model, tmp_path):
+    """Classes' folders that are links, folders inside a class, and what is hidden."""
+    folder = make_folder(tmp_path / "pictures", ["ant", "cat/sub", "ant/.hidden"], each=1)
+    picture(tmp_path / "elsewhere" / "0.png", seed=9)
+    (folder / "bee").symlink_to(tmp_path / "elsewhere")
+    index = ImageIndex.of_folder(model, folder)
+    assert tuple(index.paths) == read_catalogue(folder).files == ("ant/0.png", "bee/0.png", "cat/sub/0.png")
+    assert index.classes == ["ant", "bee", "cat"]
+    split = make_folder(tmp_path / "split", ["train/ant", "test/cat"], each=1)
+    (split / "test" / "bee").symlink_to(tmp_path / "elsewhere")
+    picture(split / "test" / "loose.png", seed=3)
+    index = ImageIndex.of_folder(model, split)
+    assert index.paths == ["test/bee/0.png", "test/cat/0.png", "test/loose.png", "train/ant/0.png"]
+    assert index.classes == ["bee", "cat", "", "ant"]
+    (folder / "twice").symlink_to(folder / "ant")
+    with pytest.raises(LabError, match="pictures that belong to this class alone"):
+        ImageIndex.of_folder(model, folder)
 
 
 def other_model(model, **changes):
