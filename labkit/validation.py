@@ -114,19 +114,20 @@ def check_number(
 ) -> float:
     """Return `value` if it is a finite number in [low, high] ((low, high] with `open_low`), whole where asked.
 
-    A whole number is an int or a NumPy integer of at most 64 bits, and comes back as an int. 2.0 is none: what takes
-    sizes and counts (ranges, shapes, layers) does not take it either. An int of more than 64 bits, which torch cannot take, is
-    refused everywhere.
+    NumPy's numbers come back as Python's. A whole number is an int or a NumPy integer of at most 64 bits, and comes back as
+    an int. 2.0 is none: what takes sizes and counts (ranges, shapes, layers) does not take it either. An int of more than
+    64 bits, which torch cannot take, is refused everywhere; so is a NumPy integer without a sign where it need not be whole:
+    whoever reckons with it as it was given would get 255 for -1.
 
     Raises
     ------
     LabError : not a number, NaN, infinite, out of range, or not whole.
     """
-    kinds: tuple[type[Any], ...] = (int, np.integer) if whole else (int, float)
+    kinds: tuple[type[Any], ...] = (int, np.integer) if whole else (int, float, np.signedinteger, np.floating)
     if isinstance(value, bool) or not isinstance(value, kinds):
         hint = f"Write {int(value)}." if isinstance(value, float) and value.is_integer() and abs(value) < 1e15 else ""
         raise LabError(name, "a whole number" if whole else "a number", describe(value), hint)
-    number: float = operator.index(value) if whole else value
+    number: float = operator.index(value) if isinstance(value, (int, np.integer)) else float(value)
     too_low = number <= low if open_low else number < low
     wide = isinstance(number, int) and not -(2**63) <= number < 2**63
     too_large = wide or not _is_finite(number)
