@@ -6,8 +6,8 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
+from labkit.autograd import first_derivative
 from labkit.errors import LabError
 from labkit.measures import DistanceBlock
 from labkit.scaling import careful_rows, rescaled, unscaled, unusual
@@ -64,7 +64,7 @@ class _Normalize(torch.autograd.Function):
         return unit
 
     @staticmethod
-    @once_differentiable
+    @first_derivative
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
         unit, lengths = ctx.saved_tensors
         return normalize_gradient_(gradient.clone(), unit, lengths, ctx.kind), None
@@ -124,7 +124,7 @@ class _Distance(torch.autograd.Function):
         return unscaled("x", DistanceBlock(x, y).values, scale, dtype)
 
     @staticmethod
-    @once_differentiable
+    @first_derivative
     def backward(ctx: Any, slopes: Tensor) -> tuple[Tensor | None, Tensor | None]:
         x, y = ctx.saved_tensors
         grad_x, grad_y = (torch.zeros_like(v) if need else None for v, need in zip((x, y), ctx.needs_input_grad))

@@ -30,7 +30,7 @@ class KCenter(NamedTuple):
 def greedy_k_center(points: Tensor, k: int, initial: Tensor | None = None, mask: Tensor | None = None) -> KCenter:
     """Pick k points one after the other, each time the one farthest from its nearest centre.
 
-    The radius is at most twice the smallest that any k points can reach (where `initial` is None). It is Algorithm 2 of
+    The radius is at most twice the smallest that any k points can reach beside the `initial` ones. It is Algorithm 2 of
     "Deep Metric Learning with Chance Constraints": the pool is `points`, the proxies just trained are `initial`.
     Equal distances go to the lower index; nothing is picked twice, not even when every distance is 0.
 

@@ -16,6 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from labkit.autograd import check_untransformed
 from labkit.errors import LabError
 
 
@@ -55,8 +56,9 @@ def check_stored(name: str, values: Tensor) -> None:
 
 
 def check_dense(name: str, values: Tensor) -> None:
-    """Refuse floating tensors that cannot be reckoned with: sparse ones, those on "meta" without numbers, 8-bit floats."""
+    """Refuse floating tensors that cannot be reckoned with: sparse, on "meta" without numbers, of 8 bits, transformed."""
     check_stored(name, values)
+    check_untransformed(name, values)
     if values.dtype.itemsize < 2:
         raise LabError(name, "floats of 16, 32 or 64 bits", describe(values), "Convert with .float().")
 
@@ -116,14 +118,13 @@ def check_number(
 
     NumPy's numbers come back as Python's. A whole number is an int or a NumPy integer of at most 64 bits, and comes back as
     an int. 2.0 is none: what takes sizes and counts (ranges, shapes, layers) does not take it either. An int of more than
-    64 bits, which torch cannot take, is refused everywhere; so is a NumPy integer without a sign where it need not be whole:
-    whoever reckons with it as it was given would get 255 for -1.
+    64 bits, which torch cannot take, is refused everywhere.
 
     Raises
     ------
     LabError : not a number, NaN, infinite, out of range, or not whole.
     """
-    kinds: tuple[type[Any], ...] = (int, np.integer) if whole else (int, float, np.signedinteger, np.floating)
+    kinds: tuple[type[Any], ...] = (int, np.integer) if whole else (int, float, np.integer, np.floating)
     if isinstance(value, bool) or not isinstance(value, kinds):
         hint = f"Write {int(value)}." if isinstance(value, float) and value.is_integer() and abs(value) < 1e15 else ""
         raise LabError(name, "a whole number" if whole else "a number", describe(value), hint)

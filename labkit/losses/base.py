@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -27,6 +28,10 @@ class BaseLoss(nn.Module):
     def __init__(self, normalize: str | None) -> None:
         super().__init__()
         self.normalize = normalize
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """NumPy's numbers become Python's: formulas in half precision or without a sign would be others."""
+        super().__setattr__(name, value.item() if isinstance(value, np.generic) else value)
 
     def extra_repr(self) -> str:
         return ", ".join(f"{k}={v!r}" for k, v in vars(self).items() if not k.startswith("_") and k != "training")

@@ -7,8 +7,8 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
+from labkit.autograd import first_derivative
 from labkit.errors import LabError
 
 
@@ -59,6 +59,6 @@ class _Known(torch.autograd.Function):
         return value.clone()
 
     @staticmethod
-    @once_differentiable
+    @first_derivative
     def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, ...]:
         return None, None, *(None if g is None else g * upstream.to(g.dtype) for g in ctx.gradients)

@@ -15,8 +15,8 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
+from labkit.autograd import first_derivative
 from labkit.errors import LabError
 from labkit.geometry import normalize_gradient_, normalize_rows
 from labkit.losses.base import BaseLoss
@@ -107,9 +107,14 @@ def run_sweep(
     needs = (on and anchors.requires_grad, on and references is not None and references.requires_grad)
     reference_labels = labels if reference_labels is None else reference_labels
     flat = None if excluded is None else (excluded[0] * len(reference_labels) + excluded[1]).sort().values
-    task = _Task(loss, labels, reference_labels, kinds, listed, flat, needs)
+    task = _Task(loss, labels, reference_labels, kinds, listed, flat, needs, settings_of(loss))
     result: Tensor = _Sweep.apply(anchors, references, task)
     return result
+
+
+def settings_of(loss: PairLoss) -> dict[str, Any]:
+    """Its numbers, words and switches, by name."""
+    return {name: value for name, value in vars(loss).items() if isinstance(value, int | float | str | None)}
 
 
 @dataclass(frozen=True)
@@ -121,6 +126,16 @@ class _Task:
     listed: Listed | None
     excluded: Tensor | None
     needs: tuple[bool, bool]
+    settings: dict[str, Any]  # of the loss, as they were
+
+    def solve_again(self, anchors: Tensor, references: Tensor | None) -> tuple[Tensor | None, Tensor | None]:
+        """The gradients once more, for a second pass through a retained graph."""
+        moved = {k: v for k, v in settings_of(self.loss).items() if v != self.settings.get(k)}
+        if moved:
+            name, value = next(iter(moved.items()))
+            hint = "Call the loss again after a setting was moved."
+            raise LabError(name, f"{self.settings.get(name)}, as when the loss was computed", value, hint)
+        return self.solve(anchors, references)[1:]
 
     def solve(self, anchors: Tensor, references: Tensor | None) -> tuple[float, Tensor | None, Tensor | None]:
         """The loss, and its gradients with respect to both inputs where they are needed."""
@@ -164,14 +179,14 @@ class _Sweep(torch.autograd.Function):
         value, *ctx.gradients = task.solve(anchors, references)
         check_held(value, ctx.gradients, anchors.dtype)
         ctx.task = task
-        ctx.save_for_backward(anchors, references)
+        ctx.save_for_backward(anchors, references, task.labels, task.reference_labels)  # torch tells if they are changed
         return anchors.new_tensor(value)
 
     @staticmethod
-    @once_differentiable
+    @first_derivative
     def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, Tensor | None, None]:
-        anchors, references = ctx.saved_tensors
-        grad_a, grad_r = ctx.gradients or ctx.task.solve(anchors, references)[1:]
+        anchors, references, *_ = ctx.saved_tensors
+        grad_a, grad_r = ctx.gradients or ctx.task.solve_again(anchors, references)
         ctx.gradients = None
         for grad in (grad_a, grad_r):
             if grad is not None:

@@ -6,8 +6,8 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.autograd.function import once_differentiable
 
+from labkit.autograd import first_derivative
 from labkit.errors import LabError
 from labkit.geometry import at_least_float32, normalize_gradient_, normalize_rows
 from labkit.validation import check_embeddings, check_finite, check_number
@@ -86,7 +86,7 @@ class _Spread(torch.autograd.Function):
         return total
 
     @staticmethod
-    @once_differentiable
+    @first_derivative
     def backward(ctx: Any, upstream: Tensor) -> Tensor:
         gradient: Tensor = ctx.saved_tensors[0]
         return gradient * upstream

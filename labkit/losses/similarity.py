@@ -6,8 +6,8 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
+from labkit.autograd import first_derivative
 from labkit.geometry import normalize, normalize_gradient_, normalize_rows
 from labkit.scaling import unusual
 
@@ -46,7 +46,7 @@ class _Similarity(torch.autograd.Function):
         return values
 
     @staticmethod
-    @once_differentiable
+    @first_derivative
     def backward(ctx: Any, slopes: Tensor) -> tuple[Tensor | None, Tensor | None, None, None]:
         unit, lengths, weight, scale = ctx.saved_tensors
         grad_x = grad_weight = None
@@ -111,7 +111,7 @@ class _SoftChoice(torch.autograd.Function):
         return result
 
     @staticmethod
-    @once_differentiable
+    @first_derivative
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
         (slopes,) = ctx.saved_tensors
         return slopes * gradient.unsqueeze(2), None

@@ -7,9 +7,9 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 from torch.nn.functional import embedding_bag
 
+from labkit.autograd import first_derivative
 from labkit.geometry import normalize, normalize_gradient_, normalize_rows
 from labkit.losses.eager import known
 from labkit.scaling import unusual
@@ -73,7 +73,7 @@ class _Connect(torch.autograd.Function):
         return similarities, indices
 
     @staticmethod
-    @once_differentiable
+    @first_derivative
     def backward(ctx: Any, slopes: Tensor, _: Any) -> tuple[Tensor | None, ...]:
         unit, lengths, weight, scale, similarities, indices = ctx.saved_tensors
         grad_x = grad_weight = None

@@ -98,7 +98,7 @@ def optimal_k_center(points: Any, k: int, initial: Any = None) -> BestCover:
 
     Returns
     -------
-    BestCover with `.indices` (k,) and `.radius`. `greedy_k_center` (without initial centres) reaches at most twice it.
+    BestCover with `.indices` (k,) and `.radius`. `greedy_k_center` with the same `initial` reaches at most twice it.
 
     Raises
     ------
