@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import ipywidgets
@@ -18,6 +19,7 @@ from labkit.plots.plane import Plane
 from labkit.plots.reading import RecordingLike, check_recording, float_array, label_array
 from labkit.validation import check_number
 
+MOST_PICKS = 16  # of the slider, where nobody has asked for more
 ALL, GIVEN = "all classes at once", "given embeddings"
 HELP = """
 <p>Greedy K-Center takes, again and again, the sample that is farthest from its nearest centre (the star), until it has k.
@@ -42,7 +44,8 @@ class KCenterStepper(Panel):
     source : a Recording (its problems' converged proxies are the initial centres), embeddings (n, D) with `labels`, or
         None for small examples only.
     labels : whole numbers (n,). proxies : (C, K, D) initial centres, for embeddings.
-    k : picks to begin with. pool_size : samples drawn per class to begin with. seed : of the pool and the random picks.
+    k : picks to begin with. pool_size : samples drawn per class to begin with; of both, as many as there are samples at most.
+    seed : of the pool and the random picks.
 
     Attributes
     ----------
@@ -73,6 +76,8 @@ class KCenterStepper(Panel):
         present(figure, "Greedy K-Center", "what the marks mean", width=1040, height=450)
         label_radii(figure)
         self._busy = False
+        self._wanted = {"picks": k, "pool": pool_size}  # also while a small set does not have as many
+        self._most_picks = max(MOST_PICKS, k)
         self._controls(k, pool_size, seed)
         self._choose_source()
 
@@ -80,8 +85,8 @@ class KCenterStepper(Panel):
         wide = {"description_width": "initial"}
         self.source = ipywidgets.Dropdown(options=list(self._sources), description="Samples", style=wide)
         self.classes = ipywidgets.Dropdown(description="Class", style=wide)
-        self.pool = ipywidgets.IntSlider(pool_size, 1, 300, description="Pool b", style=wide, continuous_update=False)
-        self.picks = ipywidgets.IntSlider(k, 1, 16, description="Picks k", style=wide, continuous_update=False)
+        self.pool = ipywidgets.IntSlider(pool_size, 1, pool_size, description="Pool b", style=wide, continuous_update=False)
+        self.picks = ipywidgets.IntSlider(k, 1, k, description="Picks k", style=wide, continuous_update=False)
         self.seed = ipywidgets.BoundedIntText(seed, 0, 10**6, description="Seed", style=wide, layout={"width": "130px"})
         self.from_proxies = ipywidgets.Checkbox(True, description="From the proxies", indent=False)
         self.compare_random = ipywidgets.Checkbox(True, description="Random picks", indent=False)
@@ -96,7 +101,9 @@ class KCenterStepper(Panel):
             button("To the end", self.guarded(lambda: self.go(self.picks.value))),
         ]
         on_value(self.source, self.guarded(self._choose_source))
-        for widget in (self.classes, self.pool, self.picks, self.seed, self.from_proxies):
+        for widget, name in ((self.pool, "pool"), (self.picks, "picks")):
+            on_value(widget, self.guarded(partial(self._want, name, widget)))
+        for widget in (self.classes, self.seed, self.from_proxies):
             on_value(widget, self.guarded(self._restart))
         for widget in (self.slider, self.compare_random, self.compare_best):
             on_value(widget, self.guarded(self._draw))
@@ -123,12 +130,19 @@ class KCenterStepper(Panel):
         try:
             self.classes.options = ([ALL] if len(sets) > 1 else []) + [s.name for s in sets]
             self.classes.value = self.classes.options[0]
-            self.pool.max = max(len(s.points) for s in sets)
+            self.pool.max = most = max(len(s.points) for s in sets)
+            self.pool.value = min(self._wanted["pool"], most)
             self.pool.disabled = self.source.value in example_sets()
             self.from_proxies.disabled = all(s.initial is None for s in sets)
         finally:
             self._busy = False
         self._restart()
+
+    def _want(self, name: str, widget: Any) -> None:
+        """Somebody moved the slider of the pool or of the picks."""
+        if not self._busy:
+            self._wanted[name] = int(widget.value)
+            self._restart()
 
     def _restart(self) -> None:
         """Choose anew: everything but the step was changed."""
@@ -138,11 +152,12 @@ class KCenterStepper(Panel):
         everything = self._sources[self.source.value](pool, self.seed.value)
         chosen = [s for s in everything if self.classes.value in (ALL, s.name)]
         most = min(len(s.points) for s in chosen)
-        k = min(self.picks.value, most)
+        k = min(self._wanted["picks"], most)
         self.steps = CoveringSteps(chosen, k, use_initial=self.from_proxies.value, seed=self.seed.value)
         self._busy = True
         try:
-            self.picks.max = max(1, min(16, most))
+            self.picks.max = max(1, min(self._most_picks, most))
+            self.picks.value = k
             self.slider.max = k
             self.slider.value = 0
         finally:

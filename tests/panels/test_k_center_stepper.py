@@ -56,6 +56,35 @@ def test_the_pool_the_picks_and_the_seed_start_over(panel):
     assert panel.steps.k == 16
 
 
+def test_it_begins_with_as_many_as_were_asked_for():
+    x = np.random.default_rng(0).normal(size=(900, 2))
+    panel = KCenterStepper(x, np.arange(900) % 2, k=20, pool_size=400)
+    assert (panel.pool.value, panel.picks.value, panel.steps.k, panel.slider.max) == (400, 20, 20, 20)
+    assert [len(s.points) for s in panel.steps.sets] == [400, 400]
+    press(panel, "To the end")
+    assert panel.step == 20
+    panel.close()
+
+
+def test_what_a_small_set_does_not_have_comes_back_with_a_large_one():
+    x = np.random.default_rng(0).normal(size=(240, 2))
+    panel = KCenterStepper(x, np.arange(240) % 2, k=20, pool_size=100)
+    own, nine = panel.source.value, next(name for name in panel.source.options if name.startswith("nine points"))
+    panel.source.value = nine
+    assert panel.pool.value == panel.picks.value == panel.steps.k == 9
+    panel.source.value = own
+    assert (panel.pool.value, panel.picks.value, panel.steps.k) == (100, 20, 20)
+    panel.picks.value = 7  # now that is wanted
+    panel.pool.value = 5
+    assert panel.picks.value == panel.steps.k == 5
+    panel.source.value = nine
+    panel.source.value = own
+    assert (panel.pool.value, panel.picks.value) == (5, 5)
+    panel.pool.value = 50
+    assert panel.picks.value == 7
+    panel.close()
+
+
 def test_one_class_or_all(panel):
     assert panel.classes.value == ALL and len(panel.steps.sets) == 10
     panel.classes.value = "7"
