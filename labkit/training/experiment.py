@@ -99,7 +99,7 @@ class Experiment:
         """The experiment of that name, with changes: a field's name, or `section.field` for one inside a section."""
         from labkit.training.presets import PRESETS
 
-        if name not in PRESETS:
+        if not isinstance(name, str) or name not in PRESETS:
             near = difflib.get_close_matches(str(name), PRESETS, n=3, cutoff=0.4)
             hint = f"Did you mean {' or '.join(map(repr, near))}?" if near else ""
             raise LabError("preset", f"one of the {len(PRESETS)} that `labkit presets` lists", repr(name), hint)
@@ -158,8 +158,10 @@ class Experiment:
 
         Raises
         ------
-        LabError : not JSON, or settings that are unknown or refused.
+        LabError : no text, not JSON, or settings that are unknown or refused.
         """
+        if not isinstance(text, (str, bytes, bytearray)):
+            raise LabError("experiment", "JSON as to_json writes it, as text", describe(text))
         try:
             settings = json.loads(text)
         except (ValueError, RecursionError) as error:

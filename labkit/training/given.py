@@ -11,7 +11,7 @@ from torch import nn
 from labkit.datasets import Splits
 from labkit.errors import LabError
 from labkit.training.experiment import Experiment
-from labkit.validation import check_number, describe
+from labkit.validation import check_number, check_takes, describe
 
 
 def check_experiment(experiment: Any) -> Experiment:
@@ -67,14 +67,17 @@ def copied(loss: nn.Module | None) -> nn.Module | None:
 
 
 def check_build(build: Any) -> Any:
-    """Return `build` if it can be called, or is None.
+    """Return `build` if it can be called with an experiment, or is None.
 
     Raises
     ------
     LabError : anything else.
     """
-    if build is not None and not callable(build):
+    if build is None:
+        return None
+    if not callable(build):
         raise LabError("build", "a function of an experiment that gives a Trainer", describe(build))
+    check_takes("build", build, "experiment")
     return build
 
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import platform
 import threading
 import weakref
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any, Self
 
 from labkit.errors import LabError, during
@@ -21,7 +19,7 @@ from labkit.training.grid_folder import read_about, write_about
 from labkit.training.grid_table import CellTable
 from labkit.training.inbox import Inbox, serve
 from labkit.training.trainer import Trainer
-from labkit.validation import check_number, describe
+from labkit.validation import check_number, check_path, describe
 
 Progress = Callable[[Cell], None]
 
@@ -47,7 +45,7 @@ class Grid(CellTable):
 
     Raises
     ------
-    LabError : settings that are unknown, no two, without values, or with one that the experiment refuses.
+    LabError : settings that are unknown, no two, without values, or with one that the experiment refuses; no path.
 
     Examples
     --------
@@ -72,7 +70,8 @@ class Grid(CellTable):
             raise LabError("progress", "a function of a cell", describe(progress))
         self._progress = progress
         self._inbox, self._abort = Inbox(), threading.Event()
-        self._lock, self._starting = threading.RLock(), threading.Lock()
+        # Of what a turn changes; of starting; of which thread is at work (short: a turn may stop the grid itself).
+        self._lock, self._starting, self._handing = threading.RLock(), threading.Lock(), threading.Lock()
         self._thread: threading.Thread | None = None
         self._trainer: Trainer | None = None
         self._at, self._next = 0, 0  # the cell at work; the one to begin with
@@ -84,9 +83,9 @@ class Grid(CellTable):
 
         Raises
         ------
-        LabError : no such folder, or nothing in it that says what the grid is.
+        LabError : no path, no such folder, or nothing in it that says what the grid is.
         """
-        return cls(*read_about(Path(folder)), folder=folder)
+        return cls(*read_about(check_path("folder", folder)), folder=folder)
 
     @property
     def running(self) -> bool:
@@ -111,21 +110,27 @@ class Grid(CellTable):
             if self.running:
                 return
             self._prepare()
-            arguments = (weakref.ref(self), Grid._turn, self._inbox, self._inbox.open())
-            self._thread = threading.Thread(target=serve, args=arguments, name="labkit grid", daemon=True)
-            self._thread.start()
+            with self._handing:
+                arguments = (weakref.ref(self), Grid._turn, self._inbox, self._inbox.open())
+                thread = threading.Thread(target=serve, args=arguments, name="labkit grid", daemon=True)
+                thread.start()
+                self._thread = thread
 
     def stop(self, timeout: float = 1.0) -> bool:
         """End the thread; a cell at work is given up, those that are done stay. Whether it ended within `timeout` seconds."""
         check_number("timeout", timeout, low=0, high=threading.TIMEOUT_MAX)
-        self._abort.set()
-        self._inbox.close()
-        thread, self._thread = self._thread, None
+        with self._handing:
+            self._abort.set()
+            self._inbox.close()
+            thread = self._thread
         if thread is not None and thread is not threading.current_thread():
             thread.join(timeout)
             if thread.is_alive():
                 return False
-        self._give_up()
+        with self._handing:
+            if self._thread is thread:  # else it has been started anew meanwhile: what is at work now is not given up
+                self._thread = None
+                self._give_up()
         return True
 
     def join(self, timeout: float | None = None) -> Self:
@@ -171,13 +176,16 @@ class Grid(CellTable):
             self._inbox.busy = False
             self._give_up()
         except BaseException as error:
-            if not isinstance(error, Exception) and threading.current_thread() is threading.main_thread():
-                raise  # Ctrl-C
+            if _ends_all(error):
+                raise
             self._trainer = None
             told = error if isinstance(error, Exception) else RuntimeError(f"The thread was told to end by {error!r}")
             self._put(self._at, state="failed", error=told)
-            with contextlib.suppress(Exception):  # it may be what failed
+            try:
                 self._tell()
+            except BaseException as again:  # it may be what failed
+                if _ends_all(again):
+                    raise
 
     def _advance(self) -> None:
         trainer = self._trainer
@@ -235,3 +243,8 @@ class Grid(CellTable):
     def _tell(self) -> None:
         if self._progress is not None:
             self._progress(self._cells[self._at])
+
+
+def _ends_all(error: BaseException) -> bool:
+    """Whether it is Ctrl-C, which comes to the main thread; anything else, sys.exit() in a thread too, ends a cell alone."""
+    return not isinstance(error, Exception) and threading.current_thread() is threading.main_thread()

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from labkit.training.experiment import Experiment
 from labkit.training.grid_cells import Axis, Cell, axes_of, cells_of, file_name
 from labkit.training.grid_folder import recorded, write_about
-from labkit.validation import check_number
+from labkit.validation import check_number, check_path
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -33,7 +33,7 @@ class CellTable:
         self.rows, self.columns = axes_of(settings)
         self._cells = cells_of(experiment, self.rows, self.columns)
         self.experiment, self.version = experiment, 0
-        self.folder = None if folder is None else Path(folder)
+        self.folder = None if folder is None else check_path("folder", folder)
         if self.folder is not None:
             for place, cell in enumerate(self._cells):
                 if (known := recorded(self.folder, cell, self.axes)) is not None:
@@ -89,9 +89,9 @@ class CellTable:
 
         Raises
         ------
-        LabError : the folder cannot be written to.
+        LabError : no path, or a folder that cannot be written to.
         """
-        where = Path(folder)
+        where = check_path("folder", folder)
         write_about(where, self.experiment, self.axes)
         for cell in self._cells:
             if cell.recording is not None:

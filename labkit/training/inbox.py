@@ -67,6 +67,12 @@ class Inbox:
                 lambda: ticket != self._ticket or not (self._commands or self.busy or self._working), timeout
             )
 
+    def leave(self, ticket: int) -> None:
+        """As `close`, by the worker itself, unless another has its place already."""
+        with self._changed:
+            if ticket == self._ticket:
+                self.close()
+
     def close(self) -> None:
         """Send the worker home, and forget what nobody has begun."""
         with self._changed:
@@ -77,10 +83,17 @@ class Inbox:
 
 
 def serve(owner: weakref.ref[Any], turn: Callable[[Any], None], inbox: Inbox, ticket: int) -> None:
-    """A worker's life: `turn(owner)` whenever there is something to do. It holds the owner only meanwhile."""
-    while inbox.wait(ticket):
-        alive = owner()
-        if alive is None:
-            return
-        turn(alive)
-        del alive
+    """A worker's life: `turn(owner)` whenever there is something to do. It holds the owner only meanwhile.
+
+    A turn that raises ends the worker; nobody is left to wait for what it has not done.
+    """
+    try:
+        while inbox.wait(ticket):
+            alive = owner()
+            if alive is None:
+                return
+            turn(alive)
+            del alive
+    except BaseException:
+        inbox.leave(ticket)
+        raise

@@ -106,7 +106,10 @@ def test_unknown_presets_and_broken_json_are_named():
         Experiment.preset("mnist-2d-cpp")
     with pytest.raises(LabError, match="JSON as to_json writes it"):
         Experiment.from_json("{")
-    for text in (b"\xff\xfe", "[" * 100_000):
+    for name in (["poc-ccp"], None, {}):
+        with pytest.raises(LabError, match="preset: expected one of"):
+            Experiment.preset(name)
+    for text in (b"\xff\xfe", "[" * 100_000, None, 5):
         with pytest.raises(LabError, match="JSON as to_json writes it"):
             Experiment.from_json(text)
     for settings in ([], {1: 2}):

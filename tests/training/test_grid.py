@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import math
+import sys
 import threading
 import time
 import weakref
@@ -17,6 +18,7 @@ from labkit.errors import LabError
 from labkit.training import Recording, Trainer
 from labkit.training.grid import Grid
 from labkit.training.grid_cells import axes_of
+from labkit.training.inbox import Inbox, serve
 from tests.training.conftest import long_work, tiny
 
 LAMBDA, PROXIES = "projections.projection_weight", "projections.proxies_per_class"
@@ -264,6 +266,78 @@ def test_a_callback_that_fails_is_told(build):
         grid.run()
 
 
+@pytest.mark.parametrize("end", [SystemExit(3), KeyboardInterrupt()])
+def test_a_callback_that_ends_its_thread_fails_the_cells_and_keeps_nobody_waiting(build, end):
+    def callback(_cell):
+        raise end
+
+    grid = Grid(tiny(steps=5), {LAMBDA: [0.0], PROXIES: [1, 2]}, build=build, progress=callback)
+    grid.start()
+    with pytest.raises(RuntimeError, match=f"told to end by {type(end).__name__}"):
+        grid.join(20)
+    assert states(grid) == ["failed"] * 2 and not grid.running
+    assert grid.stop(20) and not threads()
+
+
+def test_a_turn_that_raises_sends_its_worker_home():
+    class Owner:
+        pass
+
+    def turn(_owner):
+        inbox.busy = True
+        raise SystemExit
+
+    inbox, owner = Inbox(), Owner()
+    inbox.put(lambda: None)
+    with pytest.raises(SystemExit):
+        serve(weakref.ref(owner), turn, inbox, inbox.open())
+    assert inbox.settled(0) and not inbox.busy and not inbox.due()
+    newer = inbox.open()
+    inbox.leave(newer - 1)  # of one whose place another has: nothing is taken from that
+    inbox.put(lambda: None)
+    assert inbox.due() and inbox.wait(newer)
+
+
+def test_starts_and_stops_from_several_threads_all_return(build):
+    grid = endless(build)
+    wrong: list[BaseException] = []
+
+    def busy(call):
+        try:
+            for _ in range(10):
+                call()
+        except BaseException as error:  # noqa: BLE001 - raised below
+            wrong.append(error)
+
+    callers = [threading.Thread(target=busy, args=(call,), daemon=True) for call in (grid.start, grid.stop) * 3]
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        for thread in callers:
+            thread.start()
+        for thread in callers:
+            thread.join(60)
+    finally:
+        sys.setswitchinterval(before)
+    assert not wrong and not any(thread.is_alive() for thread in callers)
+    assert grid.stop(20)
+    until(lambda: not threads())
+    assert states(grid) == ["waiting"] * 4
+
+
+def test_a_grid_started_anew_while_it_stops_goes_on(build):
+    """What the new thread has begun is not given up by a stop that still waited for the old one."""
+    slow, begun, _ended = long_work()
+    grid = Grid(tiny(), SETTINGS, build=slow)
+    grid.start()
+    assert begun.wait(20)
+    old = grid._thread
+    join, old.join = old.join, lambda timeout=None: (join(timeout), begun.clear(), grid.start(), begun.wait(20))
+    assert grid.stop(20)
+    assert grid.running and grid._thread is not old and states(grid)[0] == "running"
+    assert grid.stop(20) and states(grid) == ["waiting"] * 4
+
+
 def test_an_interrupted_run_keeps_what_is_done(build):
     def interrupted(cell):
         if cell.column == 1 and cell.step:
@@ -323,6 +397,16 @@ def test_what_else_is_refused(build):
     with pytest.raises(LabError, match="Use join"):
         grid.run()
     grid.stop()
+
+
+@pytest.mark.parametrize("path", [5, b"x", ["x"], "\0", "a" * 300])
+def test_what_is_no_folder(build, path):
+    for call in (Grid.load, Grid(tiny(), SETTINGS, build=build).save, lambda folder: Grid(tiny(), SETTINGS, folder=folder)):
+        with pytest.raises(LabError, match="folder: expected a"):
+            call(path)
+    for call in (Grid.load, Grid(tiny(), SETTINGS, build=build).save):
+        with pytest.raises(LabError, match="folder: expected a path"):
+            call(None)
 
 
 def test_axes_are_told_in_words():
