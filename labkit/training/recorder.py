@@ -14,6 +14,7 @@ from labkit.datasets import ImageSet, PhotoSet, PhotoSplits, Splits, spread_samp
 from labkit.threads import give_way
 from labkit.training.experiment import Experiment
 from labkit.training.recording import Problem, Recording
+from labkit.training.recording_parts import rounded
 from labkit.training.sections import PHOTO_SOURCES
 from labkit.validation import check_finite
 
@@ -41,7 +42,7 @@ class Recorder:
         self.final: dict[str, float] = {}
 
     def snapshot(self, step: int, embeddings: Tensor, proxies: Tensor | None) -> None:
-        """Keep where the samples (n, D) and the proxies (C, K, D) lie now.
+        """Keep where the samples (n, D), rounded as `rounded` says, and the proxies (C, K, D) lie now.
 
         Raises
         ------
@@ -51,9 +52,7 @@ class Recorder:
         if proxies is not None:
             check_finite("proxies", proxies)
         self.steps.append(step)
-        values = embeddings.detach().float().cpu()
-        fits = float(values.abs().max()) <= torch.finfo(torch.float16).max
-        self.embeddings.append(values.half() if fits else values)
+        self.embeddings.append(rounded(embeddings))
         if proxies is not None:
             self.proxies.append(proxies.detach().float().cpu().clone())
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from labkit.errors import LabError
 from labkit.files import write_atomically
-from labkit.training.recording_parts import check_parts, native
+from labkit.training.recording_parts import check_parts, halved, native, stored
 from labkit.validation import check_path, describe
 
 FORMAT = 1
@@ -53,7 +53,8 @@ class Recording:
     ----------
     experiment : settings as `Experiment.to_dict` gives them.
     steps : (T,) optimiser steps done at each snapshot; the first is 0.
-    embeddings : (T, n, D) float32, the fixed sample after the loss's normalisation (stored as float16 where that holds them).
+    embeddings : (T, n, D) float32, the fixed sample after the loss's normalisation. A run rounds each snapshot as
+        `labkit.training.recording_parts.rounded` says.
     labels : (n,) class of each recorded sample.
     proxies : (T, C, K, D) float32, live proxies at each snapshot; None where the method has none.
     metrics : one (E,) array per figure, an entry per evaluation; `step` and `problem` say when.
@@ -89,6 +90,10 @@ class Recording:
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the recording as one compressed npz file, whole or not at all.
 
+        `load` gives the same numbers again, bit for bit: embeddings and proxies as float32, metrics as float64, steps, labels
+        and thumbnails as whole numbers, all else as JSON holds it. Embeddings that are all float16 numbers, such as those
+        that a run has rounded, take half the room.
+
         Raises
         ------
         LabError : parts that `load` would refuse (nothing is written then), or the disk is full or read-only.
@@ -100,6 +105,9 @@ class Recording:
             check_parts(self._from_parts(arrays, json.loads(meta)))
         except LabError:
             raise
+        except RecursionError as error:
+            expected = "experiment, events, final and environment that JSON can hold"
+            raise LabError("recording", expected, "some that are nested too deep") from error
         except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
             hint = "Recording's documentation gives the shape of each part."
             raise LabError("recording", "parts that fit together", str(error), hint) from error
@@ -114,16 +122,15 @@ class Recording:
 
     def _to_parts(self) -> tuple[dict[str, Array], bytes]:
         """What goes into the file: the arrays, and all the rest as JSON."""
-        small = np.abs(self.embeddings).max(initial=0.0) <= np.finfo(np.float16).max
         arrays: dict[str, Array] = {
-            "steps": self.steps.astype(np.int64),
-            "embeddings": self.embeddings.astype(np.float16 if small else np.float32),
-            "labels": self.labels.astype(np.int64),
+            "steps": stored("steps", self.steps, np.int64),
+            "embeddings": halved(stored("embeddings", self.embeddings, np.float32)),
+            "labels": stored("labels", self.labels, np.int64),
         }
         if self.proxies is not None:
-            arrays["proxies"] = self.proxies.astype(np.float32)
+            arrays["proxies"] = stored("proxies", self.proxies, np.float32)
         if self.thumbnails is not None:
-            arrays["thumbnails"] = self.thumbnails.astype(np.uint8)
+            arrays["thumbnails"] = stored("thumbnails", self.thumbnails, np.uint8)
         for name, values in self.metrics.items():
             arrays[f"metric_{name}"] = np.asarray(values, dtype=np.float64)
         problems = []

@@ -6,16 +6,52 @@ import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from torch import Tensor
 
 if TYPE_CHECKING:
     from labkit.training.recording import Problem, Recording
 
 MOST_STEPS = 2**53  # metrics hold steps as floats, which count so far
+MOVED = 1e-3  # of the samples' spread: a tenth of a pixel in a picture of them
 
 
 def native(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """The array in this machine's byte order, which is the only one that torch and JSON's writers take."""
     return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
+
+
+def rounded(embeddings: Tensor) -> Tensor:
+    """A run's snapshot of its samples (n, D): float16 where that moves none of them by more than a thousandth of their
+    spread, the root mean square distance from their mean; else float32.
+
+    So what lies in one small heap, or far from 0, is kept as it is.
+    """
+    singles = embeddings.detach().float().cpu()
+    halves, exact = singles.half(), singles.double()  # doubles hold the squares of the smallest floats
+    spread = (exact - exact.mean(dim=0)).square().sum(dim=1).mean().sqrt()
+    moved = (halves.double() - exact).norm(dim=1).max()  # infinite beyond float16
+    return halves if bool(moved <= MOVED * spread) else singles
+
+
+def halved(singles: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """The same numbers as float16 where it holds every one of them exactly, else as they came."""
+    halves = singles.astype(np.float16)
+    return halves if np.array_equal(halves.astype(singles.dtype), singles) else singles
+
+
+def stored(name: str, values: np.ndarray[Any, Any], dtype: type[np.generic]) -> np.ndarray[Any, Any]:
+    """The array in the dtype that a file has: floats to its precision, whole numbers as they are.
+
+    Raises
+    ------
+    ValueError : complex numbers or words, or what are no whole numbers of that dtype where it is one.
+    """
+    if values.dtype.kind not in "fiub":
+        raise ValueError(f"{name} of dtype {values.dtype}")
+    kept = values.astype(dtype)
+    if kept.dtype.kind in "iu" and not np.array_equal(kept, values):
+        raise ValueError(f"{name} that are no whole numbers of dtype {kept.dtype}")
+    return kept
 
 
 def check_parts(recording: Recording) -> None:

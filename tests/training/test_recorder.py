@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from labkit.training import Trainer
+from labkit.training import Recording, Trainer
 from labkit.training.recorder import Recorder
 from tests.recordings import same
 from tests.training.conftest import tiny
@@ -21,6 +24,41 @@ def recorder(room: int | None, scores: list[float]) -> Recorder:
         if step == 5:
             made.close_problem(None, None)
     return made
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    st.integers(0, 2**31),
+    st.sampled_from([(1, 3), (2, 2), (30, 2), (20, 128)]),
+    st.floats(-40, 30),
+    st.one_of(st.just(0.0), st.floats(-8, 8)),
+    st.sampled_from([torch.float32, torch.float64, torch.bfloat16]),
+)
+def test_a_snapshot_moves_no_sample_by_more_than_a_thousandth_of_their_spread(seed, shape, size, ratio, dtype):
+    """Heaps of all sizes, 10**size, at all places, 10**ratio sizes from 0."""
+    noise = torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    points = (10.0**size * (noise + (10.0**ratio if ratio else 0.0))).to(dtype).float()
+    made = Recorder()
+    made.snapshot(0, points.to(dtype), None)
+    (kept,) = made.embeddings
+    exact = points.double()
+    spread = (exact - exact.mean(0)).square().sum(1).mean().sqrt()
+    assert (kept.double() - exact).norm(dim=1).max() <= 1e-3 * spread
+    made.snapshot(1, kept, None)
+    assert made.embeddings[1].dtype == kept.dtype and torch.equal(made.embeddings[1], kept)
+    assert kept.dtype == torch.float16 or torch.equal(kept, points)
+
+
+@pytest.mark.parametrize(("points", "kind"), [(lambda x: x, torch.float16), (lambda x: 0.5 + 1e-4 * x, torch.float32)])
+def test_only_a_heap_is_kept_in_single_precision(points, kind):
+    made = Recorder()
+    made.snapshot(0, points(torch.randn(200, 2, generator=torch.Generator().manual_seed(0))), None)
+    assert made.embeddings[0].dtype == kind
+
+
+def test_a_run_s_recording_is_what_its_file_gives(digits, tmp_path):
+    recording = Trainer(tiny(steps=5), splits=digits).run(progress=False)
+    same(recording, Recording.load(recording.save(tmp_path / "r.npz")))
 
 
 def test_snapshots_within_their_room_all_stay():

@@ -8,6 +8,9 @@ import pickle
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays_of
 
 from labkit.errors import LabError
 from labkit.training import Problem, Recording
@@ -49,6 +52,80 @@ def test_everything_survives_the_disk(tmp_path):
         )  # fmt: skip
         np.testing.assert_array_equal(mine.proxies, theirs.proxies)
     assert loaded.problems[1].next_proxies is None
+
+
+SINGLES = st.floats(width=32, allow_nan=False, allow_infinity=False)
+HALVES = st.floats(width=16, allow_nan=False, allow_infinity=False)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    st.data(),
+    st.tuples(st.integers(1, 3), st.integers(1, 6), st.integers(1, 3)),
+    st.sampled_from([np.float16, np.float32, np.float64]),
+    st.lists(st.floats(), max_size=3),
+)
+def test_what_is_loaded_is_what_was_saved_bit_for_bit(tmp_path, data, shape, kind, figures):
+    elements = {np.float16: HALVES, np.float32: SINGLES, np.float64: st.floats(-3e38, 3e38)}[kind]
+    t, n, d = shape
+    recording = Recording(
+        {"seed": 1}, np.arange(t), data.draw(arrays_of.arrays(kind, shape, elements=elements)), np.arange(n) % 2,
+        proxies=data.draw(arrays_of.arrays(kind, (t, 2, 1, d), elements=elements)), metrics={"loss": np.array(figures)},
+    )  # fmt: skip
+    path = recording.save(tmp_path / "r.npz")
+    loaded = Recording.load(path)
+    for part in ("embeddings", "proxies"):
+        assert getattr(loaded, part).dtype == np.float32
+        assert getattr(loaded, part).tobytes() == getattr(recording, part).astype(np.float32).tobytes()
+    np.testing.assert_array_equal(loaded.metrics["loss"], np.array(figures, dtype=np.float64))
+    whole, again = path.read_bytes(), loaded.save(path)
+    assert again.read_bytes() == whole
+    if kind is np.float16:
+        with np.load(path) as file:
+            assert file["embeddings"].dtype == np.float16  # half the room, where nothing is lost
+
+
+@pytest.mark.parametrize("heap", [lambda x: x * 1e-8, lambda x: x * 1e-9, lambda x: 0.5 + 1e-4 * x, lambda x: x * 1e-44])
+def test_a_heap_is_kept_point_by_point(tmp_path, heap):
+    points = heap(np.random.default_rng(0).normal(size=(1, 200, 2))).astype(np.float32)
+    loaded = Recording.load(Recording({}, np.array([0]), points, np.arange(200) % 4).save(tmp_path / "r.npz"))
+    np.testing.assert_array_equal(loaded.embeddings, points)
+
+
+@pytest.mark.parametrize(
+    ("part", "value"),
+    [
+        ("steps", np.array([0.0, 5.5, 10, 15])),
+        ("labels", np.arange(N) / 2),
+        ("labels", np.full(N, 2**63, np.uint64)),
+        ("labels", np.full(N, np.nan)),
+        ("labels", np.array(list("abcdefg"))),
+        ("thumbnails", np.full((N, 4, 4), 256)),
+        ("embeddings", np.ones((T, N, D), complex)),
+    ],
+)
+def test_what_its_dtype_in_the_file_would_change_is_refused(tmp_path, part, value):
+    recording = example()
+    setattr(recording, part, value)
+    with pytest.raises(LabError, match=f"{part} (that are no whole numbers|of dtype)"):
+        recording.save(tmp_path / "r.npz")
+    assert not any(tmp_path.iterdir())
+
+
+def nested(levels):
+    made: list = []
+    for _ in range(levels):
+        made = [made]
+    return made
+
+
+@pytest.mark.parametrize("part", ["experiment", "events", "environment"])
+def test_words_that_are_nested_too_deep_are_refused(tmp_path, part):
+    recording = example()
+    setattr(recording, part, [{"a": nested(5000)}] if part == "events" else {"a": nested(5000)})
+    with pytest.raises(LabError, match="nested too deep"):
+        recording.save(tmp_path / "r.npz")
+    assert not any(tmp_path.iterdir())
 
 
 def test_equal_recordings_are_equal_files(tmp_path):

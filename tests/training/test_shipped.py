@@ -9,6 +9,7 @@ from labkit.errors import LabError
 from labkit.training import Experiment, Recording, load_shipped, results_table, shipped
 from labkit.training.profile import by_profile, profile
 from labkit.training.shipped import shipped_folder
+from tests.recordings import same
 
 OF_THE_PAPER = ("ccp", "ccp-restore", "proxy", "samples")
 PAPER = [name for name in shipped() if name.removeprefix("mnist-2d-").split("-seed")[0] in OF_THE_PAPER]
@@ -30,6 +31,16 @@ def test_each_is_small_whole_and_of_full_mnist(name):
     assert recording.problems[-1].end == recording.steps[-1] == experiment.steps
     best = int(np.argmax(recording.metrics["map_at_r"]))
     assert recording.final["chosen_step"] == recording.metrics["step"][best]
+
+
+@pytest.mark.parametrize("name", ["mnist-2d-ccp-seed0", "cub-lite0-c2-seed0"])
+def test_one_that_is_saved_again_is_the_same_and_as_small(tmp_path, name):
+    recording = load_shipped(name)
+    path = recording.save(tmp_path / "r.npz")
+    same(recording, Recording.load(path))
+    assert path.stat().st_size <= 1.02 * (shipped_folder() / f"{name}.npz").stat().st_size
+    with np.load(path) as file:
+        assert file["embeddings"].dtype == np.float16
 
 
 def test_the_paper_s_figures_are_reached_and_its_picture_is_found_again():
