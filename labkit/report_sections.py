@@ -173,9 +173,9 @@ def notice(runs: Runs) -> str:
         if recording.proxies is not None:
             method = str(recording.experiment.get("method", "ccp"))
             if method != "samples":  # whose anchors are embedded anew at every step: nothing draws them together
-                why = "Proxies on one point say no more than a single proxy would."
-                lines.append((findings.collapse(recording), why))
-            if recording.experiment.get("method") == "ccp":
+                said, why = findings.collapse(recording), "Proxies on one point say no more than a single proxy would."
+                lines.append((said, "" if said == findings.ALONE else why))
+            if recording.experiment.get("method") == "ccp" and lines[0][0] != findings.ALONE:
                 lines.append((findings.spread_again(recording), "Spread proxies speak for more of their class."))
             why = "The smaller, the better the proxies stand for all samples of their class."
             lines.append((findings.change(recording, "covering_q95", "The 95 % cover", since=since), why))

@@ -8,6 +8,7 @@ from typing import Any, Literal
 import numpy as np
 import plotly.graph_objects as go
 
+from labkit.datasets.images import PER_CLASS
 from labkit.errors import LabError
 from labkit.plots import marks
 from labkit.plots.palette import present
@@ -44,16 +45,34 @@ def cover_sentence(radii: Floats) -> str:
 
 
 def evenly_per_class(labels: Ints, sample: int | None) -> Ints:
-    """Rows of about `sample` samples, spread evenly over each class and in order; all rows for None."""
+    """Rows of at most `sample` samples, spread evenly over each class and in order; all rows for None.
+
+    Each class gives its share, rounded, and one sample at least. Of more classes than that only some give anything, at
+    even distances, as many as leave 8 samples for each: single samples would show of no class what it looks like.
+    """
     n, sample = len(labels), check_sample(sample)
     if sample is None or sample >= n:
         return np.arange(n)
+    classes, counts = np.unique(labels, return_counts=True)
+    if len(classes) > sample:
+        wanted = min(sample, max(2, sample // min(PER_CLASS, n // len(classes))))
+        rows = np.flatnonzero(np.isin(labels, classes[np.arange(wanted) * len(classes) // wanted]))
+        return rows[evenly_per_class(labels[rows], sample)]
     kept = []
-    for c in np.unique(labels):
+    for c, count in zip(classes, _shares(counts, sample), strict=True):
         rows = np.flatnonzero(labels == c)
-        count = max(1, round(sample * len(rows) / n))
-        kept.append(rows[np.linspace(0, len(rows) - 1, min(count, len(rows))).round().astype(int)])
+        kept.append(rows[np.linspace(0, len(rows) - 1, count).round().astype(int)])
     return np.sort(np.concatenate(kept))
+
+
+def _shares(counts: Ints, sample: int) -> Ints:
+    """(C,) how many samples each class gives, at least 1 each and at most `sample` >= C in all."""
+    exact = sample * counts / counts.sum()
+    shares: Ints = np.maximum(exact.round(), 1).astype(np.int64)
+    for _ in range(int(shares.sum()) - sample):
+        gained = np.where(shares > 1, shares - exact, -np.inf)
+        shares[len(shares) - 1 - gained[::-1].argmax()] -= 1  # of those that rounding has given most, the last
+    return shares
 
 
 def embedding_map(
@@ -85,7 +104,7 @@ def embedding_map(
         all D dimensions.
     thumbnails : (n, h, w) uint8, shown in the hover label as braille dots.
     class_names : name of each class; its number if not given.
-    sample : draw only about so many samples, evenly per class; the figures in the title still use all.
+    sample : draw at most so many samples, evenly per class; the figures in the title still use all.
     title : instead of the finding. width : pixels of the whole figure, 130 of them beside the picture.
 
     Returns

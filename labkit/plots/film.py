@@ -15,6 +15,7 @@ from labkit.plots.reading import (
     ProblemLike,
     RecordingLike,
     check_recording,
+    check_sample,
     float_array,
     label_array,
     names_of,
@@ -45,7 +46,9 @@ class Film:
         self.names = names_of(self.classes, recording.class_names)
         # The last snapshot decides on the axes, so that the picture does not turn while it plays.
         self.plane = Plane.of(embeddings[-1])
-        self.rows = evenly_per_class(labels, sample)
+        # Every class has a number to be placed, so none may be left out.
+        most = check_sample(sample)
+        self.rows = evenly_per_class(labels, None if most is None else max(most, len(self.classes)))
         self.labels = labels[self.rows]
         self.xy: Floats = self.plane(embeddings[:, self.rows])
         closing = {problem.snapshot: problem for problem in recording.problems}

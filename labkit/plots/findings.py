@@ -12,6 +12,7 @@ from labkit.plots.reading import RecordingLike, Runs, series, value_at
 
 COLLAPSED = 0.1  # proxies count as collapsed when less than this share of their spread is left
 NOTICEABLE = 0.05  # a relative change under this is called no change
+ALONE = "One proxy per class: no spread that could be lost or gained"
 BETTER_MAP = 0.005  # MAP@R differences under this (half a point) are called equal: seeds differ by as much
 
 
@@ -67,6 +68,8 @@ def collapse(recording: RecordingLike) -> str:
     spread = _first_problem_spread(recording)
     if spread is None:
         return "Too few evaluations with proxies to say whether they collapse"
+    if not any(spread):
+        return ALONE
     start, end = spread
     span = f"from {number(start)} to {number(end)}"
     if not has_learned_proxies(recording):
@@ -83,16 +86,14 @@ def collapses(runs: Runs) -> str:
     if len(runs) == 1:
         return collapse(next(iter(runs.values())))
     learned = {name: recording for name, recording in runs.items() if has_learned_proxies(recording)}
-    spreads = {name: s for name, recording in learned.items() if (s := _first_problem_spread(recording)) is not None}
+    known = {name: s for name, recording in learned.items() if (s := _first_problem_spread(recording)) is not None}
+    spreads = {name: both for name, both in known.items() if any(both)}  # one proxy per class can neither collapse nor not
     if not spreads:
-        return "Too few evaluations with proxies to say whether they collapse"
+        return ALONE if known else "Too few evaluations with proxies to say whether they collapse"
     collapsed = [name for name, (start, end) in spreads.items() if end <= COLLAPSED * start]
-    if len(collapsed) == len(spreads):
-        head = "Proxies collapse within the first problem"
-    elif collapsed:
-        head = f"Proxies collapse within the first problem of {', '.join(collapsed)} only"
-    else:
-        head = "Proxies do not collapse within the first problem"
+    head = f"Proxies {'collapse' if collapsed else 'do not collapse'} within the first problem"
+    if 0 < len(collapsed) < len(spreads):
+        head += f" of {', '.join(collapsed)} only"
     figures = "; ".join(f"{name}: {number(start)} → {number(end)}" for name, (start, end) in spreads.items())
     return f"{head} (spread, {figures})"
 
@@ -106,9 +107,10 @@ def spread_again(recording: RecordingLike) -> str:
     if not len(later) or not math.isfinite(first):
         return "There is no second problem yet: nothing has spread the proxies again"
     widest, last = float(later.max()), float(later[-1])
+    if not widest > 0 and not first > 0:
+        return ALONE
     if widest < 2 * first:
-        figures = f"{number(first)} after problem 1, at most {number(widest)} later"
-        return f"Re-initialising did not spread the proxies: {figures}"
+        return f"Re-initialising did not spread the proxies: {number(first)} after problem 1, at most {number(widest)} later"
     figures = f"{number(first)} after problem 1, up to {number(widest)} later, {number(last)} at the end"
     return f"Re-initialising spreads the proxies: {figures}"
 

@@ -36,7 +36,7 @@ def distance_histograms(
         in a class.
     pos_margin : m⁺ of the loss C2: same-class pairs should lie nearer. neg_margin : m⁻: other-class pairs should lie
         farther.
-    bins : number of bars, 1 … 10,000. sample : use about so many samples at most, 2 or more, evenly per class
+    bins : number of bars, 1 … 10,000. sample : use so many samples at most, 2 or more, evenly per class
         (n (n − 1) / 2 pairs); None: all of them.
     title : instead of the finding. width : pixels.
 
@@ -109,8 +109,10 @@ def _add_margins(
         if margin > 0:
             share = float((sign * (distances[chosen] - margin) > 0).mean())
             sentences.append(f"{share:.1%} {saying} {mark} = {margin:g}")
-        else:  # every pair lies beyond a margin of 0: that would say nothing
+        elif mark == "m⁺":  # every pair lies beyond a margin of 0: that would say nothing
             sentences.append(f"Same-class pairs lie {distances[chosen].mean():.3f} apart on average")
+        else:  # and none lies nearer than that
+            sentences.append(f"{'no' if sentences else 'No'} other-class pair can lie nearer than {mark} = {margin:g}")
         fig.add_vline(
             x=margin,
             line={"color": INK, "width": 2, "dash": "dot"},

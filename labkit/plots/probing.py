@@ -118,7 +118,9 @@ def make_scene(loss: Any, references: Any, reference_labels: Any, own: Any) -> S
         raise LabError("loss", "proxies on the plane, embedding_size=2", f"weight of shape {tuple(loss.weight.shape)}")
     if owns_weight(loss) and sorted(labels) != expected.tolist():
         needed = f"{per_class} references for each class 0 … {classes - 1}, as the loss was built"
-        raise LabError("reference_labels", needed, f"counts {np.bincount(labels).tolist()}")
+        found = np.unique(labels, return_counts=True)
+        counts = ", ".join(f"{count} of class {c}" for c, count in zip(*(part.tolist() for part in found), strict=True))
+        raise LabError("reference_labels", needed, counts)
     if owns_weight(loss):
         order = np.argsort(labels, kind="stable")
         points, labels = points[order], labels[order]

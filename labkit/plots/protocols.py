@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import plotly.graph_objects as go
 
+from labkit.datasets.protocols import fold_of_classes
 from labkit.plots.palette import present
 from labkit.plots.reading import check_pixels
 from labkit.validation import check_number
@@ -35,7 +37,7 @@ def protocol_picture(
     """
     check_pixels("width", width)
     check_number("folds", folds, low=2, high=int(check_number("classes", classes, low=2, whole=True)), whole=True)
-    edges = [classes * i // folds for i in range(folds + 1)]
+    edges = np.searchsorted(fold_of_classes(np.arange(classes), folds), np.arange(folds + 1)).tolist()
     bars = []
     for fold in range(folds):
         low, high = edges[fold], edges[fold + 1]

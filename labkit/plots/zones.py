@@ -55,11 +55,14 @@ class Rule:
 
     def texts(self, loss: Any) -> tuple[str, str]:
         """Why a reference of the own class pulls, and why one of another class pushes, with the loss's numbers."""
-        return self.same.format(l=loss, near=_near(loss)), self.other.format(l=loss, near=_near(loss))
+        numbers = {"l": loss, "near": _near(loss)}
+        return self.same.format(**numbers), self.other.format(**numbers)
 
 
 def _near(loss: Any) -> str:
-    """Ranked list loss's boundary for positives."""
+    """Ranked list loss's boundary for positives, ProxyAnchor's for negatives."""
+    if isinstance(loss, ProxyAnchorLoss):
+        return f"{0 - loss.margin:g}".replace("-", "−")
     return f"{loss.alpha - loss.margin:g}" if isinstance(loss, RankedListLoss) else ""
 
 
@@ -194,7 +197,7 @@ RULES: dict[type, Rule] = {
     ),
     ProxyAnchorLoss: Rule(
         "ProxyAnchor", "similarity", _proxy_anchor,
-        "s < δ = {l.margin:g} (beyond the corner)", "s > −δ = −{l.margin:g} (beyond the corner)", False,
+        "s < δ = {l.margin:g} (beyond the corner)", "s > −δ = {near} (beyond the corner)", False,
         "Every proxy judges by itself, without a comparison: own ones pull until s passes δ, each of the others pushes "
         "until s falls below −δ, and for −δ < s < δ all of them act at once.",
     ),

@@ -169,3 +169,9 @@ def test_what_is_no_recording_is_refused(draw: Any, recording: Any) -> None:
 def test_settings_out_of_their_range_are_refused(draw: Any, change: dict[str, Any], ccp: Recording) -> None:
     with pytest.raises(LabError, match=f"{next(iter(change))}: expected"):
         draw(ccp, **change)
+
+
+def test_a_few_samples_of_many_classes_still_show_each_class() -> None:
+    """Its number has to be placed somewhere."""
+    fig = animation(make_recording(1, classes=30, snapshots=3), sample=10)
+    assert all(len(trace.x) == 1 for trace in fig.data[:30])

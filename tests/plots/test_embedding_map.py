@@ -126,7 +126,40 @@ def test_a_sample_is_spread_evenly_over_each_class() -> None:
     assert np.bincount(labels[rows]).tolist() == [10, 30]
     assert len(np.unique(rows)) == 40 and rows[0] == 0 and rows[-1] == 399
     assert np.array_equal(evenly_per_class(labels, 400), np.arange(400))
-    assert np.bincount(labels[evenly_per_class(labels, 1)]).tolist() == [1, 1]  # no class goes missing
+    assert np.bincount(labels[evenly_per_class(labels, 2)]).tolist() == [1, 1]  # no class goes missing
+
+
+@pytest.mark.parametrize(
+    ("counts", "sample", "size", "classes"),
+    [
+        ([3] * 300, 500, 500, 300),
+        ([7, 7, 7], 10, 9, 3),  # as rounding has it
+        ([5, 5, 5, 5], 10, 8, 4),
+        ([991, *[1] * 9], 20, 20, 10),
+        ([20] * 1000, 500, 496, 62),
+        ([1] * 1000, 500, 500, 500),
+        ([100, 100], 1, 1, 1),
+    ],
+)
+def test_at_most_means_at_most(counts: list[int], sample: int, size: int, classes: int) -> None:
+    labels = np.random.default_rng(0).permutation(np.repeat(np.arange(len(counts)), counts))
+    rows = evenly_per_class(labels, sample)
+    assert len(rows) == len(np.unique(rows)) == size and (np.diff(rows) > 0).all()
+    found = np.unique(labels[rows], return_counts=True)
+    assert len(found[0]) == classes and np.diff(found[0], prepend=0).max() <= -(-len(counts) // classes), "at even distances"
+    if len(set(counts)) == 1:
+        assert np.ptp(found[1]) <= 1, "equal classes give equally many, but for one"
+
+
+def test_shares_that_fit_are_those_of_rounding() -> None:
+    labels = np.repeat(np.arange(4), [10, 20, 33, 37])
+    for sample in range(4, 100):
+        rounded = [max(1, round(sample * count / 100)) for count in (10, 20, 33, 37)]
+        found = np.bincount(labels[evenly_per_class(labels, sample)])
+        if sum(rounded) <= sample:
+            assert found.tolist() == rounded
+        else:
+            assert found.sum() == sample and all(0 <= a - b <= 1 for a, b in zip(rounded, found, strict=True))
 
 
 def test_a_class_without_a_name_keeps_its_number(scene: dict[str, Any]) -> None:

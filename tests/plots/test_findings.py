@@ -59,6 +59,16 @@ def test_collapse_of_several_runs_names_those_that_did(ccp: Recording, single: R
     assert findings.collapses({"b": wide, "c": wide}).startswith("Proxies do not collapse")
 
 
+def test_one_proxy_per_class_neither_collapses_nor_spreads(ccp: Recording) -> None:
+    alone = with_metric(ccp, proxy_spread=np.zeros(17))
+    wide = with_metric(ccp, proxy_spread=np.full(17, 0.4))
+    assert findings.collapse(alone) == findings.spread_again(alone) == findings.ALONE
+    assert findings.collapses({"a": alone, "b": alone}) == findings.ALONE
+    said = findings.collapses({"a": alone, "b": wide})
+    assert said == "Proxies do not collapse within the first problem (spread, b: 0.400 → 0.400)"
+    assert findings.collapses({"a": alone, "b": ccp}).startswith("Proxies collapse within the first problem (spread, b: ")
+
+
 def test_anchor_samples_are_no_proxies_that_could_collapse(ccp: Recording, single: Recording) -> None:
     anchors = replace(ccp, experiment=ccp.experiment | {"method": "samples"})
     assert findings.collapse(anchors).startswith("Anchor samples")

@@ -10,10 +10,17 @@ import pytest
 import torch
 
 from labkit.errors import LabError
-from labkit.losses import ContrastiveLoss, FunctionLoss, MultiSimilarityLoss, ProxyNCALoss, SoftTripleLoss
+from labkit.losses import ContrastiveLoss, FunctionLoss, MultiSimilarityLoss, ProxyAnchorLoss, ProxyNCALoss, SoftTripleLoss
 from labkit.plots import gradient_field
 from labkit.plots.gradient_fields import LONGEST, Field, field_values
+from labkit.plots.zones import rule_of
 from tests.plots.losses import LABELS, NAMES, REFERENCES, nine, one_value
+
+
+def test_a_negative_margin_is_written_with_one_sign() -> None:
+    for margin, text in ((-0.5, "s > −δ = 0.5 ("), (0.1, "s > −δ = −0.1 ("), (0.0, "s > −δ = 0 (")):
+        loss = ProxyAnchorLoss(3, 2, margin)
+        assert rule_of(loss).texts(loss)[1].startswith(text)
 
 
 def ranked_with_weights_of(place: Any) -> Any:
@@ -211,6 +218,10 @@ def test_silence_everywhere_is_said() -> None:
         ({"width": 3}, "width: expected"),
         ({"loss": SoftTripleLoss}, "loss: expected a loss, not its class"),
         ({"loss": ProxyNCALoss(3, 2, 3)}, "reference_labels: expected 3 references for each class 0 … 2"),
+        (
+            {"loss": ProxyNCALoss(3, 2, 2), "reference_labels": [0, 0, -1, -1, 2, 2**40]},
+            "got 2 of class -1, 2 of class 0, 1 of class 2, 1 of class 1099511627776",
+        ),
         ({"loss": ContrastiveLoss(pos_margin=-1)}, "pos_margin: expected"),
     ],
 )

@@ -53,6 +53,13 @@ def test_a_margin_of_zero_tells_the_mean_instead(data: tuple[np.ndarray, np.ndar
     assert title.startswith(f"Same-class pairs lie {np.mean(same):.3f} apart on average; ")
 
 
+def test_a_negative_margin_of_zero_says_nothing_of_same_class_pairs(data: tuple[np.ndarray, np.ndarray]) -> None:
+    title = distance_histograms(*data, neg_margin=0.0).layout.meta["title"]
+    assert title == "No other-class pair can lie nearer than m⁻ = 0"
+    title = distance_histograms(*data, pos_margin=0.4, neg_margin=0.0).layout.meta["title"]
+    assert title.endswith("of same-class pairs lie beyond m⁺ = 0.4; no other-class pair can lie nearer than m⁻ = 0")
+
+
 def test_without_margins_the_title_gives_the_means(data: tuple[np.ndarray, np.ndarray]) -> None:
     same, other = pairs(*data)
     title = distance_histograms(*data).layout.meta["title"]
