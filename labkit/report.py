@@ -119,18 +119,15 @@ def _banner(runs: Runs) -> str:
 
 def _player(page: Page, runs: Runs) -> str:
     data, maps = [], []
-    classes: list[str] = []
+    named: dict[tuple[str, ...], list[int]] = {}  # runs by the names of their classes
     for index, (name, recording) in enumerate(runs.items()):
         frames = max(1, len(recording.steps) * len(runs))
         film = Film(recording, min(MOST, MARKS // len(runs), max(100, 3 * POSITIONS // (16 * frames))))
-        data.append(
-            player_data(film, recording)
-            | {"name": name, "color": run_line(index)["color"], "sheet": page.sheet(recording)}
-        )
+        data.append(player_data(film) | {"name": name, "color": run_line(index)["color"], "sheet": page.sheet(recording)})
         fig = player_map(film, name)
         bare(fig)
         page.block(f"map-figure-{index}", fig.to_json())
-        classes = classes or film.names
+        named.setdefault(tuple(film.names), []).append(index)
         notes = [film.plane.note] if film.plane.note else []
         if len(film.rows) < recording.embeddings.shape[1]:
             notes.append(f"{len(film.rows):,} of {recording.embeddings.shape[1]:,} samples drawn")
@@ -141,11 +138,7 @@ def _player(page: Page, runs: Runs) -> str:
             f'<div class="stage"><div class="plot" id="map-{index}" style="height:{fig.layout.height}px"></div>'
             f'<div class="halo" id="halo-{index}"></div></div>{note}</div>'
         )
-    page.block("film", json.dumps({"runs": data, "classes": classes}))
-    buttons = "".join(
-        f'<button aria-pressed="true" style="color:{class_color(i)};border-color:currentColor">{escape(name)}</button>'
-        for i, name in enumerate(classes)
-    )
+    page.block("film", json.dumps({"runs": data}))
     together = " The maps move together; the same picture is ringed in each." if len(runs) > 1 else ""
     return (
         "<p>Press play or drag the bar; the numbers above the bar mark where a proxy problem ends. Point at a mark "
@@ -156,8 +149,22 @@ def _player(page: Page, runs: Runs) -> str:
         '<span class="step" id="step"></span></div>'
         '<div class="track"><div class="chapters" id="chapters"></div>'
         '<input type="range" id="scrubber" min="0" value="0" step="1" aria-label="training step"></div></div>'
-        f'<div class="classes">Classes (click to hide): {buttons}</div><div class="maps">{"".join(maps)}</div>'
+        f'{_class_buttons(runs, named)}<div class="maps">{"".join(maps)}</div>'
     )
+
+
+def _class_buttons(runs: Runs, named: Mapping[tuple[str, ...], list[int]]) -> str:
+    """A row of buttons for each list of class names, which says whose they are where there are several lists."""
+    rows, names = "", list(runs)
+    for classes, indices in named.items():
+        whose = "".join(chip(names[i], i) for i in indices) if len(named) > 1 else ""
+        buttons = "".join(
+            f'<button aria-pressed="true" style="color:{class_color(i)};border-color:currentColor">{escape(name)}</button>'
+            for i, name in enumerate(classes)
+        )
+        mine = " ".join(map(str, indices))
+        rows += f'<div class="classes" data-runs="{mine}">{whose}Classes (click to hide): {buttons}</div>'
+    return rows
 
 
 def _curves(page: Page, runs: Runs) -> str:

@@ -150,6 +150,25 @@ def test_pictures_of_the_same_samples_are_kept_once(read: Reader, runs: dict[str
     assert np.abs(found - runs["CCP"].thumbnails[77]).max() <= 9
 
 
+def test_each_run_keeps_the_names_of_its_own_classes(runs: dict[str, Recording], page: str) -> None:
+    birds = replace(make_recording(1, classes=13), class_names=[f"bird {i}" for i in range(13)])
+    mixed = report_html(runs | {"birds": birds})
+    names = [film["names"] for film in Reader(mixed).blocks["film"]["runs"]]
+    assert names == [[str(i) for i in range(10)]] * 2 + [[f"bird {i}" for i in range(13)]]
+    rows = re.findall(r'<div class="classes" data-runs="([\d ]+)">(.*?)</div>', mixed)
+    assert [(mine, row.count("<button")) for mine, row in rows] == [("0 1", 10), ("2", 13)]
+    assert ">single</span>" in rows[0][1] and ">birds</span>" in rows[1][1]
+    alone = re.findall(r'<div class="classes" data-runs="([\d ]+)">(.*?)</div>', page)
+    assert [mine for mine, _ in alone] == ["0 1"] and "span" not in alone[0][1]
+
+
+def test_one_proxy_per_class_is_said_once(runs: dict[str, Recording]) -> None:
+    alone = {k: replace(r, metrics=r.metrics | {"proxy_spread": np.zeros(17)}) for k, r in runs.items()}
+    read = Reader(report_html(alone["CCP"]))
+    assert read.text.count("One proxy per class: no spread") == 2, "under what to notice, and over the curve"
+    assert "collapse" not in read.text and "Re-initialising" not in read.text and "Spread proxies" not in read.text
+
+
 def test_names_cannot_act_as_markup(runs: dict[str, Recording]) -> None:
     evil = "</script><script>alert(1)</script><img src=x onerror=alert(2)>"
     recording = replace(
@@ -253,7 +272,7 @@ def test_names_that_no_file_can_hold_are_written_with_a_replacement(runs: dict[s
     write_report(tmp_path / "r.html", {odd: recording}, title=odd, command=odd)
     page = Reader((tmp_path / "r.html").read_text("utf-8"))
     assert page.text.count("x\ufffd") >= 5
-    assert page.blocks["film"]["classes"][0] == "x\ufffd"
+    assert page.blocks["film"]["runs"][0]["names"][0] == "x\ufffd"
 
 
 # ---------------------------------------------------------------- the worst queries

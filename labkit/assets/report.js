@@ -135,7 +135,7 @@
       if (point.curveNumber >= run.groups.length) return;
       const row = run.rows[run.groups[point.curveNumber][point.pointNumber]];
       mark({ row, sheet: run.sheet });
-      showCard(hover.event, run.sheet, row, `class ${film.classes[point.curveNumber]}, sample ${row}`);
+      showCard(hover.event, run.sheet, row, `class ${run.names[point.curveNumber]}, sample ${row}`);
     });
     run.node.on("plotly_unhover", () => { hideCard(); mark(null); });
     run.node.on("plotly_relayout", () => placeHalo(run));
@@ -182,12 +182,15 @@
     tick.style.color = run.color;
     lane.append(tick);
   }));
-  document.querySelectorAll(".classes button").forEach((button, index) => {
-    button.onclick = () => {
-      const visible = button.getAttribute("aria-pressed") === "false";
-      button.setAttribute("aria-pressed", visible);
-      runs.forEach((run) => Plotly.restyle(run.node, { visible }, [index]));
-    };
+  document.querySelectorAll(".classes").forEach((row) => {
+    const mine = row.dataset.runs.split(" ").map((index) => runs[index]);
+    row.querySelectorAll("button").forEach((button, index) => {
+      button.onclick = () => {
+        const visible = button.getAttribute("aria-pressed") === "false";
+        button.setAttribute("aria-pressed", visible);
+        mine.forEach((run) => Plotly.restyle(run.node, { visible }, [index]));
+      };
+    });
   });
   Promise.all(runs.map((run, index) => {
     const figure = read(`map-figure-${index}`);

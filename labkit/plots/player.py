@@ -11,7 +11,7 @@ import plotly.graph_objects as go
 from labkit.plots import marks
 from labkit.plots.film import Film
 from labkit.plots.palette import present
-from labkit.plots.reading import Floats, RecordingLike, value_at
+from labkit.plots.reading import Floats
 
 _FULL = 32000  # of the 16-bit range; what lies outside stands for "nothing to draw"
 _NOTHING = -32768
@@ -28,13 +28,13 @@ def player_map(film: Film, name: str) -> Any:
     return fig
 
 
-def player_data(film: Film, recording: RecordingLike) -> dict[str, Any]:
+def player_data(film: Film) -> dict[str, Any]:
     """Positions of every snapshot in 16 bits per coordinate, and what is said about each.
 
     Returns
     -------
     dict, ready for JSON: `steps`, `captions`, `ends` (snapshots that close a problem), `rows` (of each drawn sample),
-    `groups` (drawn samples of each class), `scale` (units per 16-bit step) and, as base64 of little-endian int16,
+    `names` and `groups` (drawn samples) of each class, `scale` (units per 16-bit step) and, as base64 of little-endian int16,
     `samples` (T, n, 2), `numbers` (T, C, 2), `proxies` and `rings` (T, C·K, 2; -32768 where there is nothing; null
     where there never is).
     """
@@ -45,9 +45,9 @@ def player_data(film: Film, recording: RecordingLike) -> dict[str, Any]:
     return {
         "steps": film.steps,
         "captions": film.captions,
-        "scores": [_or_none(value_at(recording, "map_at_r", step)) for step in film.steps],
         "ends": sorted(film.closing),
         "rows": film.rows.tolist(),
+        "names": film.names,
         "groups": [np.flatnonzero(film.labels == c).tolist() for c in film.classes],
         "scale": scale,
         "samples": _packed(film.xy, scale),
@@ -62,7 +62,3 @@ def player_data(film: Film, recording: RecordingLike) -> dict[str, Any]:
 def _packed(values: Floats, scale: float) -> str:
     whole = np.where(np.isfinite(values), np.clip(np.nan_to_num(values) / scale, -_FULL, _FULL).round(), _NOTHING)
     return base64.b64encode(whole.astype("<i2").tobytes()).decode()
-
-
-def _or_none(value: float) -> float | None:
-    return round(value, 4) if np.isfinite(value) else None

@@ -6,6 +6,8 @@ labkit itself needs neither playwright nor a Chromium; without them these tests 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,9 +20,18 @@ from tests.plots.recordings import make_recording
 
 @pytest.fixture(scope="module")
 def page(browser: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    path = write_report(
-        tmp_path_factory.mktemp("report") / "report.html", {"CCP": make_recording(4), "single": make_recording(1)}
-    )
+    runs = {"CCP": make_recording(4), "single": make_recording(1)}
+    yield from opened(browser, write_report(tmp_path_factory.mktemp("report") / "report.html", runs))
+
+
+@pytest.fixture
+def mixed(browser: Any, tmp_path: Path) -> Iterator[Any]:
+    """Two runs whose classes are others."""
+    birds = replace(make_recording(1, classes=13), class_names=[f"bird {i}" for i in range(13)])
+    yield from opened(browser, write_report(tmp_path / "report.html", {"digits": make_recording(1), "birds": birds}))
+
+
+def opened(browser: Any, path: Path) -> Iterator[Any]:
     page = browser.new_page(viewport={"width": 1280, "height": 1000})
     page.set_default_timeout(PATIENCE * 1000)
     page.complaints = []
@@ -114,6 +125,22 @@ def test_a_class_can_be_hidden_in_both_maps(page: Any) -> None:
         button.click()
         assert button.get_attribute("aria-pressed") == ("true", "false")[hidden]
         page.wait_for_function(f"() => ({count})() === {traces - hidden}")
+
+
+def test_two_data_sets_are_told_by_their_own_names(mixed: Any) -> None:
+    scrub(mixed, 8)
+    mixed.locator("#map-1").scroll_into_view_if_needed()
+    x, y = steady(mixed, f"() => ({PLACES})([1, 11])[0]")
+    mixed.mouse.move(x - 40, y - 40)
+    mixed.mouse.move(x, y, steps=5)
+    mixed.locator("#card canvas").wait_for()
+    assert "class bird 11, sample" in mixed.inner_text("#card")
+    mixed.mouse.move(5, 5)
+    count = "() => [0, 1].map((run) => document.querySelectorAll(`#map-${run} .scatterlayer .trace`).length)"
+    before = steady(mixed, count)
+    mixed.locator(".classes").nth(1).locator("button", has_text="bird 3").click()
+    until(mixed, lambda: mixed.evaluate(count) == [before[0], before[1] - 1])
+    assert mixed.complaints == []
 
 
 def test_every_figure_is_drawn_once_it_is_scrolled_to(page: Any) -> None:
