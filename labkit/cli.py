@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
@@ -149,9 +150,7 @@ def evaluate(
     figures["nmi"] = nmi(embeddings, labels, seed=seed)
     figures["covering_curve_mean"] = mean_covering_curve(embeddings, labels).mean
     for name, value in figures.items():
-        typer.echo(
-            f"{name:20} {value:>10,}" if float(value).is_integer() and value > 1 else f"{name:20} {value:>10.4f}"
-        )
+        typer.echo(f"{name:20} {value:>10,}" if isinstance(value, int) else f"{name:20} {value:>10.4f}")
 
 
 @data.command("list")
@@ -209,7 +208,19 @@ def lab(
     if page and (warning := open_to_others(host)):
         typer.echo(warning, err=True)
     command = (app_command if page else lab_command)(path, host=host, port=port, browser=browser)
-    raise typer.Exit(subprocess.run([*command, *given], check=False).returncode)
+    raise typer.Exit(_hand_over([*command, *given]))
+
+
+def _hand_over(command: list[str], *, replace: bool = os.name == "posix") -> int:
+    """Let another program have the terminal until it ends, however often Ctrl-C is pressed: it may ask what is meant, and has
+    kernels to end. Where the system can, it takes this one's place (`replace`), else gives the exit code."""
+    if replace:
+        sys.stdout.flush()
+        os.execv(command[0], command)
+    with subprocess.Popen(command) as process:
+        while True:
+            with contextlib.suppress(KeyboardInterrupt):  # which the program has got as well
+                return process.wait()
 
 
 def find_notebook(name: str) -> Path:

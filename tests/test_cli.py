@@ -1,5 +1,6 @@
 """The command line as its user meets it: what it prints, its exit code, and never a traceback for a mistake."""
 
+import os
 import re
 import shutil
 import signal
@@ -121,6 +122,15 @@ def test_evaluate(run, embeddings):
         assert found[name] == pytest.approx(value, abs=5.1e-5), name
 
 
+def test_evaluate_prints_counts_as_counts(run, tmp_path):
+    np.savez(tmp_path / "mine.npz", embeddings=np.eye(5, 3), labels=np.array([7, 7, 7, 7, 9]))
+    lines = dict(line.split() for line in run("evaluate", "mine.npz")[1].splitlines())
+    assert [lines[name] for name in ("n", "classes", "n_queries", "n_skipped")] == ["5", "2", "4", "1"]
+    assert lines["recall_at_4"] == "1.0000"
+    np.savez(tmp_path / "mine.npz", embeddings=np.eye(4, 3), labels=np.array([0, 0, 1, 1]))
+    assert "n_skipped" + " " * 21 + "0\n" in run("evaluate", "mine.npz")[1]
+
+
 def test_evaluate_csv_and_normalised(run, embeddings, tmp_path):
     values, labels = embeddings
     rows = [
@@ -151,12 +161,7 @@ def test_lab_opens_jupyter_on_the_notebook(run, monkeypatch, tmp_path):
         (tmp_path / "notebooks" / f"{name}.ipynb").write_text("{}")
     monkeypatch.setattr("labkit.datasets.roots.checkout", lambda: tmp_path)
     started = []
-
-    def start(command, check):
-        started.append(command)
-        return subprocess.CompletedProcess(command, 7)
-
-    monkeypatch.setattr("labkit.cli.subprocess.run", start)
+    monkeypatch.setattr("labkit.cli._hand_over", lambda command: started.append(command) or 7)
     for arguments, name in (
         ((), "00_start_here"),
         (("01",), "01_mnist_2d_proof_of_concept"),
@@ -175,12 +180,7 @@ def test_lab_opens_jupyter_on_the_notebook(run, monkeypatch, tmp_path):
 
 def test_lab_serves_a_notebook_as_a_page(run, monkeypatch):
     started = []
-
-    def start(command, check):
-        started.append(command)
-        return subprocess.CompletedProcess(command, 0)
-
-    monkeypatch.setattr("labkit.cli.subprocess.run", start)
+    monkeypatch.setattr("labkit.cli._hand_over", lambda command: started.append(command) or 0)
     monkeypatch.setattr("labkit.app.importlib.util.find_spec", lambda name: object())
     assert run("lab", "--app", "--no-browser")[0] == 0
     page = checkout() / "notebooks" / "10_hyperparameter_lab.ipynb"
@@ -196,6 +196,37 @@ def test_lab_serves_a_notebook_as_a_page(run, monkeypatch):
         assert "--port: expected a whole number in [1, 65535]" in refused(run("lab", *arguments))
     monkeypatch.setattr("labkit.app.importlib.util.find_spec", lambda name: None)
     assert 'pip install "labkit[app]"' in refused(run("lab", "--app"))
+
+
+ENDS_SLOWLY = """
+import signal, sys, time
+signal.signal(signal.SIGINT, signal.default_int_handler)
+try:
+    print("up", flush=True)
+    time.sleep(60)
+except KeyboardInterrupt:
+    print("asked", flush=True)
+    sys.stdin.readline()  # as Jupyter asks whether it is meant
+    print("ended", flush=True)
+    sys.exit(5)
+"""
+
+
+@pytest.mark.parametrize("replace", [True, False])
+def test_ctrl_c_leaves_the_server_time_to_end(replace):
+    """However the terminal was handed over: it may ask, be interrupted again, and end its kernels."""
+    program = (
+        "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler); from labkit.cli import _hand_over\n"
+        f"sys.exit(_hand_over([sys.executable, '-c', {ENDS_SLOWLY!r}], replace={replace}))"
+    )
+    streams = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen([sys.executable, "-c", program], **streams, start_new_session=True) as process:
+        assert process.stdout.readline() == "up\n"
+        os.killpg(process.pid, signal.SIGINT)
+        assert process.stdout.readline() == "asked\n"
+        time.sleep(0.5)  # twice as long as subprocess.run would have let it live
+        out, err = process.communicate("y\n", timeout=60)
+    assert (process.returncode, out, err) == (5, "ended\n", "")
 
 
 def test_lab_s_default_is_a_notebook_of_this_checkout():
