@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
-from functools import partial
 from typing import Any
 
 import ipywidgets
@@ -73,7 +72,7 @@ class Playground(Panel):
         self._live = LiveFigure(first, self.transport.timeline)
         super().__init__(self._live.widget)
         self._watch = Watch(self.figure, self._look)
-        self.session.heard = partial(self._watch.wake, hurry=True)  # also of commands given to the session itself, in a cell
+        self.session.heard = self._heard
         self._build_widgets(controls)
         self.refresh()
 
@@ -219,6 +218,13 @@ class Playground(Panel):
             elif state == "failed":
                 self.say_error(None)
             self._drawn = (snapshot.version, snapshot.state, text)
+
+    def _heard(self) -> None:
+        """A command was given, perhaps to the session itself in a cell: what was refused before is over."""
+        with self._lock:  # so that a failure is not drawn between the two
+            if self.session.state != "failed":
+                self.say_error(None)
+        self._watch.wake(hurry=True)
 
     def _look(self) -> tuple[bool, bool]:
         """Draw if there is something new; whether it was drawn, and whether more will come."""

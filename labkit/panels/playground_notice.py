@@ -19,13 +19,13 @@ them twice to see all again.</p>
 <p><b>The curves</b> have a point per evaluation, the map is of the step in its title: between two evaluations their figures
 differ a little, and below the curves stands of which step theirs are. Dotted lines: a proxy problem ends, its successor's
 number beside it. Dashed lines with a triangle: you changed something; point at the triangle.</p>
-<p><b>Acts at once</b>: from when is said beside these words and where you point at a control. <b>λ</b> pulls the network
-towards its weights at the end of the last problem, from the second problem on; pool and selection say how the next start is
-chosen: set all three before you press <b>Next problem</b>. <b>Restarts</b> begins the run anew, paused, without asking.
-<b>Play</b> and <b>Pause</b> do what they say; <b>Step</b> does one step, <b>25 steps</b> as many as lie between two evaluations;
-<b>Next problem</b> starts the proxies anew from chosen samples; <b>Reset</b> goes back to step 0 with the settings as they stand;
-<b>Stop</b> pauses, and gives the computer's cores back. The <b>Snapshot</b> slider goes back in time while the run goes on;
-its right end, or <b>Newest</b>, is now.</p>
+<p><b>Acts at once</b>: from when is said beside these words and where you point at a control. <b>λ</b> pulls the network towards
+its weights at the end of the last problem, from the second problem on (at the slider's left end not at all); pool and
+selection say how the next start is chosen: set all three before you press <b>Next problem</b>. <b>Restarts</b> begins the run
+anew, paused, without asking. <b>Play</b> and <b>Pause</b> do what they say; <b>Step</b> does one step, <b>25 steps</b> as
+many as lie between two evaluations; <b>Next problem</b> starts the proxies anew from chosen samples; <b>Reset</b> goes back
+to step 0 with the settings as they stand; <b>Stop</b> pauses, and gives the computer's cores back. The <b>Snapshot</b> slider
+goes back in time while the run goes on; its right end, or <b>Newest</b>, is now.</p>
 <p>Everything can be reached with Tab; arrow keys move sliders, Space presses buttons.</p>
 """
 

@@ -130,6 +130,7 @@ class SettingGrid(Panel):
 
     def _wake(self) -> None:
         """Look at the grid from the event loop until it is done; without a loop (no kernel) nobody does."""
+        self.say_error(None)  # what has failed is tried anew
         self.refresh()
         if self._task is None or self._task[1].done() or not self._task[0].is_running():
             with contextlib.suppress(RuntimeError):

@@ -113,6 +113,14 @@ def test_what_a_cell_asks_for_in_vain_is_raised(make, asked, words):
     assert panel.message.value == "" and panel.session.snapshot.run == 1
 
 
+def test_what_was_refused_is_told_until_the_next_command_also_of_a_cell(make):
+    panel = make()
+    panel.controls.hot[POOL].value = 2
+    assert "proxies_per_class" in panel.message.value
+    panel.session.step(2)
+    assert panel.message.value == ""
+
+
 def test_a_loss_that_is_refused_is_not_the_panels_loss(make):
     panel = make(loss={"my loss": Mine, "bad": lambda: 3})
     go(panel, 2)

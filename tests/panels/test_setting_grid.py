@@ -161,6 +161,9 @@ def test_a_failed_cell_is_told(build):
     panel.refresh()
     assert panel.figure.data[BLANKS].text[0][0] == "failed" and "learning rate = 1e+29" in panel.message.value
     assert not panel.start_button.disabled
+    grid.start = panel.refresh = lambda: None  # it is tried anew, and has not failed yet
+    panel.start()
+    assert panel.message.value == ""
     panel.close()
 
 
