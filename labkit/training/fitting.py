@@ -8,6 +8,7 @@ import torch
 
 from labkit.errors import LabError, during
 from labkit.losses import BaseProxyLoss
+from labkit.training.own_settings import check_gradients
 from labkit.validation import check_number, describe
 
 Loss = TypeVar("Loss", bound=BaseProxyLoss)
@@ -40,7 +41,7 @@ def fit_proxies(loss: Loss, embeddings: Any, labels: Any, *, steps: int = 300, l
 
     Raises
     ------
-    LabError : a loss without proxies of its own, input that the loss refuses, or a setting out of range.
+    LabError : a loss without proxies of its own, input that the loss refuses, a setting out of range, torch.no_grad().
 
     Examples
     --------
@@ -52,6 +53,7 @@ def fit_proxies(loss: Loss, embeddings: Any, labels: Any, *, steps: int = 300, l
     """
     steps = int(check_number("steps", steps, low=1, whole=True))
     check_number("learning_rate", learning_rate, low=0.0, open_low=True)
+    check_gradients("fit_proxies")
     weight = _check(loss).weight
     x = torch.as_tensor(embeddings).detach().to(weight)
     y = torch.as_tensor(labels, device=weight.device)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from labkit.errors import LabError, said
+from labkit.training.own_settings import check_gradients
 
 if TYPE_CHECKING:
     from labkit.training.trainer import Trainer
@@ -24,9 +25,10 @@ def errors_named(trainer: Trainer) -> Iterator[None]:
 
     Raises
     ------
-    LabError : where Python, NumPy or torch find no memory; and in place of one about numbers that are not finite, which
-        blames what met them first, where the weights have grown.
+    LabError : within torch.no_grad(); where Python, NumPy or torch find no memory; and in place of one about numbers that
+        are not finite, which blames what met them first, where the weights have grown.
     """
+    check_gradients("step")
     step = trainer.steps_done
     try:
         yield

@@ -19,6 +19,7 @@ from labkit.training.experiment import Experiment
 from labkit.training.given import check_given
 from labkit.training.opening import open_pictures, open_splits
 from labkit.training.optimisation import build_optimizer, choose_precision, prepare_groups
+from labkit.training.own_settings import by_own_settings, check_no_inference, to_learn
 from labkit.training.photographs import start_from_pca
 from labkit.training.recorder import fixed_sample, start_recorder
 from labkit.training.recording import Recording
@@ -80,6 +81,7 @@ class Trainer:
         callbacks: Sequence[Callback] = (),
     ) -> None:
         check_given(experiment, splits, loss)
+        check_no_inference(type(self).__name__)
         self.experiment, self.callbacks, self.world = experiment, list(callbacks), join_world(device)
         self.folder, state = open_folder(directory, experiment, resume, self.world)
         with building_in(self.folder):
@@ -89,6 +91,7 @@ class Trainer:
             else:
                 self.load_state_dict(state)
 
+    @to_learn
     def _build(self, experiment: Experiment, splits: Splits | None, loss: nn.Module | None) -> None:
         self.device = self.world.device
         self.splits = open_splits(experiment, splits, self.world)
@@ -119,17 +122,19 @@ class Trainer:
         self.steps_done, self.done, self.seconds = 0, False, 0.0
         self.losses, self.best = RunningLoss(self.device), BestModel(experiment.by_validation)
 
+    @by_own_settings
     def embed(self, images: Tensor) -> Tensor:
         """Bytes (n, c, h, w) -> normalised embeddings (n, D) on the CPU, by the live weights in eval mode."""
         return self.embedder.embed(images)
 
+    @to_learn
     def step(self, n: int = 1) -> None:
         """Do n >= 0 optimiser steps (fewer if the run ends), with the evaluations and new problems that fall due.
 
         Raises
         ------
         LabError : training that diverges, a loss that is not finite, used up or cut off (the message says at which step),
-            too little memory, or another n.
+            too little memory, torch.no_grad() around it, or another n.
         """
         for _ in range(int(check_number("n", n, low=0, whole=True))):
             if self.done:
@@ -168,6 +173,7 @@ class Trainer:
         self.scaler.update()
         self.losses.add(loss)
 
+    @to_learn
     def _start(self) -> None:
         """Before the first step: first proxies, and the untrained network's snapshot and figures."""
         self.references.choose(self.optimizer)
@@ -202,6 +208,7 @@ class Trainer:
             self.recorder.close_problem(*self.references.start_anew(self.optimizer))
         save_and_tell(self, figures)
 
+    @to_learn
     def next_problem(self) -> None:
         """End the running proxy problem here, as if patience had run out; with an evaluation, if this step had none."""
         if self.recorder.metrics["step"][-1] != self.steps_done:
@@ -221,10 +228,7 @@ class Trainer:
     def run(self, progress: bool = True) -> Recording:
         """Step until the run is over, with a progress bar; an interruption leaves what was recorded on disk.
 
-        Returns
-        -------
-        Recording : of the whole run; the model holds the weights that `experiment.choose` says.
-        """
+        Returns the recording of the whole run; the model then holds the weights that `experiment.choose` says."""
         run_to_the_end(self, progress and self.world.is_main)
         return self.recording()
 
@@ -240,11 +244,7 @@ class Trainer:
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on where the trainer that gave `state` stood; it must have run the same experiment on the same data.
-
-        Raises
-        ------
-        LabError : a part is missing or belongs to another network.
-        """
+        A part that is missing or belongs to another network is a LabError."""
         take_state(self, state)
         if self.folder is not None:
             self.folder.table.write(self.recorder.metrics)
