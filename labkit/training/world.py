@@ -17,6 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from labkit.errors import LabError
+from labkit.training.launched import launch_errors_named, launched, launched_as
 from labkit.training.optimisation import choose_device
 
 Result = TypeVar("Result")
@@ -102,11 +103,12 @@ class ManyProcesses(World):
         if device not in ("auto", "cpu", "cuda"):
             raise LabError("device", "'auto', 'cpu' or 'cuda' with several processes: each takes one of its own", repr(device))
         on_cpu = device == "cpu" or (device == "auto" and (_told_cpu() or not torch.cuda.is_available()))
-        local = int(os.environ.get("LOCAL_RANK", "0"))
+        local = launched_as("LOCAL_RANK", default="0")
         if not on_cpu and local >= torch.cuda.device_count():
             got = f"process {local + 1} and {torch.cuda.device_count()} of them"
             raise LabError("device", "a GPU for each process of a machine", got, "Start fewer, or add --device cpu.")
-        state = accelerate.PartialState(cpu=on_cpu, **InitProcessGroupKwargs(timeout=PATIENCE).to_kwargs())
+        with launch_errors_named():
+            state = accelerate.PartialState(cpu=on_cpu, **InitProcessGroupKwargs(timeout=PATIENCE).to_kwargs())
         if (state.device.type == "cpu") != on_cpu:
             raise LabError("device", f"{state.device.type}, as these processes have begun", repr(device))
         super().__init__(state.device)
@@ -228,9 +230,10 @@ def join_world(device: str = "auto") -> World:
 
     Raises
     ------
-    LabError : the device is not there, or accelerate is missing where there are several.
+    LabError : the device is not there, accelerate is missing where there are several, or what the launcher has left in the
+        environment cannot be.
     """
-    if "RANK" in os.environ and os.environ.get("WORLD_SIZE", "1") not in ("", "0", "1"):
+    if launched():
         return ManyProcesses(device)
     return World(choose_device(device))
 

@@ -1,5 +1,6 @@
 """Several processes train the network that one would: the same losses, figures, proxies and choices."""
 
+import os
 import sys
 
 import numpy as np
@@ -124,6 +125,44 @@ def test_a_device_by_number_or_one_that_is_not_there_is_refused(launched, monkey
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
     with pytest.raises(LabError, match="a GPU for each process"):
         join_world("cuda")
+
+
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
+        ({"RANK": "x"}, "RANK: expected the number of this process"),
+        ({"RANK": "-1"}, "RANK"),
+        ({"RANK": "2"}, "RANK: expected a number below WORLD_SIZE, 2"),
+        ({"RANK": "9" * 5000}, "RANK"),
+        ({"WORLD_SIZE": "abc"}, "WORLD_SIZE: expected how many processes train"),
+        ({"WORLD_SIZE": "2.0"}, "WORLD_SIZE"),
+        ({"LOCAL_RANK": "x"}, "LOCAL_RANK"),
+        ({"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "abc"}, "MASTER_PORT: expected a port"),
+        ({"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "65536"}, "MASTER_PORT"),
+        ({"MASTER_ADDR": ""}, "the launcher: expected MASTER_ADDR"),
+        ({"OMPI_COMM_WORLD_SIZE": "x"}, "the launcher: expected MASTER_ADDR, MASTER_PORT and those of MPI"),
+    ],
+)
+def test_a_launcher_s_variables_that_cannot_be_are_named(launched, monkeypatch, changes, named):
+    from accelerate import PartialState
+
+    before = dict(os.environ)
+    try:
+        os.environ.pop("LOCAL_RANK")
+        os.environ |= changes
+        with pytest.raises(LabError, match=f"{named}.*unset RANK"):
+            join_world("cpu")
+    finally:
+        PartialState._reset_state()
+        os.environ.clear()
+        os.environ |= before
+
+
+@pytest.mark.parametrize(("rank", "size"), [("", "2"), ("0", ""), ("x", "1"), ("0", "00")])
+def test_what_says_nothing_of_several_is_alone(monkeypatch, rank, size):
+    monkeypatch.setenv("RANK", rank)
+    monkeypatch.setenv("WORLD_SIZE", size)
+    assert type(join_world("cpu")) is World
 
 
 def test_a_launcher_s_single_process_is_alone(monkeypatch):
