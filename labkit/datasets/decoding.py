@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import io
+import os
 import re
+import stat
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -27,6 +30,21 @@ class Decoded:
 
     pixels: NDArray[np.uint8]
     kind: str
+
+
+def picture_bytes(path: Path) -> bytes:
+    """The bytes of a picture file.
+
+    Raises
+    ------
+    BadPicture : nothing there, not to be read, or no file: a pipe would be waited for, a device read without end.
+    """
+    try:
+        if not stat.S_ISREG(os.stat(path).st_mode):
+            raise BadPicture("a folder" if path.is_dir() else "no regular file")
+        return path.read_bytes()
+    except OSError as error:
+        raise BadPicture(error.strerror or type(error).__name__) from error
 
 
 def decode(data: bytes, side: int, square: bool = False) -> Decoded:

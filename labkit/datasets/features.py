@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import struct
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import BinaryIO
@@ -20,6 +22,9 @@ from labkit.files import write_atomically
 from labkit.threads import give_way
 from labkit.validation import describe
 
+_END = struct.Struct("<8sI")  # behind the array, where NumPy does not look: a mark, and the CRC-32 of all before it
+_MARK = b"labkit-f"
+
 
 @torch.no_grad()
 def frozen_features(
@@ -32,6 +37,10 @@ def frozen_features(
     progress: bool = False,
 ) -> Tensor:
     """Features of the central views by a network that does not change.
+
+    A file ends in a sum of its bytes, which is compared whenever the file is opened, and a damaged one computed again. The
+    heads that are trained on it read all of it anyway, and it has a hundredth of the pictures' bytes (CUB's 11,788 by 2,048
+    features: 97 MB, a tenth of a second).
 
     Parameters
     ----------
@@ -57,6 +66,7 @@ def frozen_features(
     def write(file: BinaryIO) -> None:
         from tqdm import tqdm
 
+        sums = _Summing(file)
         for start in tqdm(range(0, n, chunk), desc="features", disable=not progress):
             give_way()
             features = network(images[start : start + chunk])
@@ -68,8 +78,9 @@ def frozen_features(
                 raise LabError("network", "finite features", got)
             if start == 0:
                 header = {"descr": "<f4", "fortran_order": False, "shape": (n, values.shape[1])}
-                np.lib.format.write_array_header_1_0(file, header)
-            file.write(values.astype("<f4").tobytes())
+                np.lib.format.write_array_header_1_0(sums, header)
+            sums.write(values.astype("<f4").tobytes())
+        file.write(_END.pack(_MARK, sums.sum))
 
     write_atomically(path, write)
     computed = _open(path, n)
@@ -86,8 +97,23 @@ def identity_of(pictures: ImageSet | PhotoSet) -> str:
     return hashlib.sha256(repr(content.shape).encode() + content.tobytes()).hexdigest()
 
 
+class _Summing:
+    """A file to be written to, with the CRC-32 of what was."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file, self.sum = file, 0
+
+    def write(self, data: bytes) -> int:
+        self.sum = zlib.crc32(data, self.sum)
+        return self._file.write(data)
+
+
 def _open(path: Path, n: int) -> Tensor | None:
+    """The mapped features (n, F); None where there are none, or damaged ones, or some without a sum."""
     with contextlib.suppress(OSError, ValueError, EOFError):
+        content = np.memmap(path, dtype=np.uint8, mode="r")
+        if content[-_END.size :].tobytes() != _END.pack(_MARK, zlib.crc32(content[: -_END.size].data)):
+            return None
         array = np.load(path, mmap_mode="c", allow_pickle=False)
         if array.ndim == 2 and len(array) == n and array.dtype == np.float32:
             return torch.from_numpy(array)

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from labkit.datasets import DataWarning, Views
 from labkit.datasets.catalogue import counted, some
-from labkit.datasets.decoding import BadPicture, decode
+from labkit.datasets.decoding import BadPicture, decode, picture_bytes
 from labkit.errors import LabError
 from labkit.serving.model_card import ModelCard, check_answer
 from labkit.validation import check_choice, check_path, describe
@@ -130,9 +130,7 @@ def _read(paths: Sequence[Path], card: ModelCard) -> tuple[list[Tensor | None], 
 
 def _one(path: Path, card: ModelCard) -> Tensor | str:
     try:
-        pixels = decode(path.read_bytes(), card.side, card.square).pixels
-    except OSError as error:
-        return error.strerror or type(error).__name__
+        pixels = decode(picture_bytes(path), card.side, card.square).pixels
     except BadPicture as bad:
         return str(bad)
     whole = torch.from_numpy(pixels.copy()).permute(2, 0, 1)

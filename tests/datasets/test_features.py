@@ -2,6 +2,7 @@
 
 import os
 
+import numpy as np
 import pytest
 import torch
 
@@ -54,9 +55,13 @@ def test_a_damaged_file_is_computed_again(pictures, tmp_path):
     network = Counting()
     first = frozen_features(network, pictures, "a", folder=tmp_path).clone()
     path = tmp_path / os.listdir(tmp_path)[0]
-    for content in (path.read_bytes()[:-5], b"", b"text"):
+    whole = path.read_bytes()
+    nan = np.float32(np.nan).tobytes()
+    other = [whole[:at] + nan + whole[at + 4 :] for at in (128, 200, len(whole) - 16)] + [whole[:8] + b"x" + whole[9:]]
+    for content in (whole[:-5], whole[:-12], whole + b"x", b"", b"text", *other):
         path.write_bytes(content)
         assert torch.equal(frozen_features(network, pictures, "a", folder=tmp_path), first)
+        assert path.read_bytes() == whole
 
 
 def test_an_interruption_leaves_nothing(pictures, tmp_path):

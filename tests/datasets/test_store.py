@@ -113,6 +113,55 @@ def test_a_damaged_file_is_built_again(catalogue, tmp_path, decoded, damage):
         np.testing.assert_array_equal(store.picture(i).permute(1, 2, 0), decode(catalogue.path(i).read_bytes(), 24).pixels)
 
 
+@pytest.mark.parametrize("damage", [lambda b: b[100:], lambda b: b[:200] + b[201:], lambda b: b[:200] + b"x" + b[200:]])
+def test_a_file_with_bytes_missing_or_moved_is_built_again(catalogue, tmp_path, decoded, damage):
+    first = [PictureStore(catalogue, 24, folder=tmp_path / "cache").picture(i).clone() for i in range(16)]
+    decoded.clear()
+    path = tmp_path / "cache" / shards(tmp_path / "cache")[0]
+    path.write_bytes(damage(path.read_bytes()))
+    store = PictureStore(catalogue, 24, folder=tmp_path / "cache")
+    assert 1 <= len(decoded) <= 5, "all pictures of the file, and no others"
+    assert all(torch.equal(store.picture(i), first[i]) for i in range(16))
+
+
+def test_a_picture_that_was_changed_on_disk_is_decoded_again_and_put_back(catalogue, tmp_path, decoded):
+    store = PictureStore(catalogue, 24, folder=tmp_path / "cache")
+    first, path = [store.picture(i).clone() for i in range(16)], store._paths[0]
+    whole = path.read_bytes()
+    path.write_bytes(whole[:100] + bytes([whole[100] ^ 1]) + whole[101:])
+    decoded.clear()
+    sent = pickle.dumps(store)
+    for opened in (PictureStore(catalogue, 24, folder=tmp_path / "cache"), pickle.loads(sent)):
+        assert all(torch.equal(opened.picture(i), first[i]) for i in range(16))
+    assert decoded == [catalogue.files[0]], "the damaged picture alone, and once"
+    assert path.read_bytes() == whole
+
+
+def test_a_cache_that_may_not_be_written_to_is_mended_in_memory(catalogue, tmp_path, monkeypatch):
+    first = PictureStore(catalogue, 24, folder=tmp_path / "cache").picture(1).clone()
+    store = PictureStore(catalogue, 24, folder=tmp_path / "cache")
+    store._shards[0].pixels[store._shards[0].offsets[1]] ^= 255
+    monkeypatch.setattr(store._shards[0], "path", tmp_path)
+    assert torch.equal(store.picture(1), first)
+
+
+def test_a_damaged_picture_whose_file_has_changed_is_told(catalogue, tmp_path):
+    store = PictureStore(catalogue, 24, folder=tmp_path / "cache")
+    store._shards[0].pixels[5] ^= 255
+    picture(catalogue.path(0), seed=77)
+    with pytest.raises(LabError, match=r"as they were written; got a damaged picture, and another one in .*Remove it"):
+        store.picture(0)
+
+
+def test_what_is_no_file_is_neither_waited_for_nor_read(catalogue, tmp_path):
+    catalogue.path(0).unlink()
+    catalogue.path(1).unlink()
+    os.mkfifo(catalogue.path(0))
+    os.mkdir(catalogue.path(1))
+    store = PictureStore(catalogue, 24, folder=tmp_path / "cache")
+    assert store.problems[:3] == ["no regular file", "a folder", ""]
+
+
 def test_what_is_gone_as_soon_as_it_was_written_is_no_reason_to_mix_pictures_up(catalogue, tmp_path, monkeypatch):
     """Another process may remove it; leaving it out would move all later pictures to other labels."""
     plain, written = module.write_atomically, []
