@@ -17,8 +17,10 @@ _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _FORBIDDEN = {errno.EROFS, errno.EACCES, errno.EPERM}
 
 
-def storage_error(path: str | os.PathLike[str], error: OSError) -> LabError:
+def storage_error(path: str | os.PathLike[str], error: OSError, *, reading: bool = False) -> LabError:
     """Turn what the operating system said about `path` into a LabError that says what to do about it.
+
+    reading : whether nothing was to be written there.
 
     Returns
     -------
@@ -27,6 +29,8 @@ def storage_error(path: str | os.PathLike[str], error: OSError) -> LabError:
     said = f"{error.strerror or error} ({errno.errorcode.get(error.errno or 0, type(error).__name__)})"
     if error.errno in _FULL:
         return LabError(str(path), "room to write it", said, "Free some space, or write to another disk.")
+    if error.errno in _FORBIDDEN and reading:
+        return LabError(str(path), "a file or folder that may be read", said, "Change its permissions, or those of its folder.")
     if error.errno in _FORBIDDEN:
         return LabError(
             str(path), "a place that may be written to", said, "Choose another folder, or make it writable."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 import os
 import re
 import stat
@@ -51,7 +52,8 @@ def decode(data: bytes, side: int, square: bool = False) -> Decoded:
     """Decode a picture file and resize it (bilinear, with antialiasing).
 
     Grey, palette, CMYK and 16-bit pictures become RGB; what is transparent lies on white; the first picture of an
-    animation counts; a camera's note on which side is up is obeyed.
+    animation counts; a camera's note on which side is up is obeyed. In grey pictures of more than 8 bits white is 65535, or 255
+    where no number is larger; in one of floats it is 1 where no number is larger.
 
     Parameters
     ----------
@@ -61,7 +63,7 @@ def decode(data: bytes, side: int, square: bool = False) -> Decoded:
     Raises
     ------
     BadPicture : no picture, damaged or cut off, a side below 8 pixels, one side 16 times the other or longer, more than 80
-        million pixels.
+        million pixels, NaN or numbers beyond 0 … 65535.
     """
     from PIL import Image, ImageOps
 
@@ -103,7 +105,12 @@ def _colour(picture: Any) -> Any:
 
     if picture.mode == "F" or picture.mode.startswith("I"):  # 16 or 32 bits of grey: convert() would cut at 255
         values = np.asarray(picture, dtype=np.float64)
-        top = 255.0 if values.max() <= 255 else 65535.0
+        low, high = float(values.min()), float(values.max())
+        if not math.isfinite(low) or not math.isfinite(high):
+            raise BadPicture("NaN or infinite numbers in it")
+        if low < 0 or high > 65535:
+            raise BadPicture(f"numbers from {low:g} to {high:g} in it, of which none may be below 0 or above 65535")
+        top = 1.0 if picture.mode == "F" and high <= 1 else 255.0 if high <= 255 else 65535.0
         picture = Image.fromarray((values.clip(0, top) * (255 / top)).round().astype(np.uint8))
     if picture.mode in ("RGBA", "LA", "PA", "La", "RGBa") or "transparency" in picture.info:
         layer = picture.convert("RGBA")

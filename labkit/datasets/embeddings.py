@@ -31,28 +31,25 @@ def read_embeddings(path: str | os.PathLike[str]) -> tuple[Tensor, Tensor, list[
 
     Returns
     -------
-    (embeddings, labels, class_names) : float32 or float64 (n, D); int64 (n,), 0 … C - 1; the C labels as text, sorted
-        (as numbers where all are whole numbers).
+    (embeddings, labels, class_names) : float32 (n, D), or float64 for floats of 64 bits and more and for whole numbers beyond
+        2**24; int64 (n,), 0 … C - 1; the C labels as text, sorted (as numbers where all are whole numbers).
 
     Raises
     ------
-    LabError : no path, no such file, another kind of file, damaged, not numbers, shapes that disagree, NaN or infinity, a row
-        without a label, column names without one for the label, or with one that is empty.
+    LabError : no path, no such file, another kind of file, damaged, not numbers, whole numbers beyond 2**53, shapes that
+        disagree, NaN or infinity, a row without a label, column names without one for the label, or with one that is empty.
     """
     where = check_path("path", path)
     readers = {".npz": _read_npz, ".csv": _read_csv}
     if where.suffix.lower() not in readers:
         raise LabError(str(path), "a file ending in .npz or .csv", f"one ending in {where.suffix or 'nothing'}")
-    if not where.is_file():
-        raise LabError(str(path), "a file", "a folder" if where.is_dir() else "nothing there")
     try:
+        if not where.is_file():
+            raise LabError(str(path), "a file", "a folder" if where.is_dir() else "nothing there")
         embeddings, raw_labels = readers[where.suffix.lower()](where)
     except OSError as error:
-        raise storage_error(path, error) from error
-    # By size: 64 bits may stand in the other byte order, and there are floats of more.
-    double = embeddings.dtype.kind == "f" and embeddings.dtype.itemsize >= 8
-    wide = embeddings.astype(np.float64 if double else np.float32, copy=False)
-    tensor = check_embeddings("embeddings", torch.from_numpy(np.ascontiguousarray(wide)))
+        raise storage_error(path, error, reading=True) from error
+    tensor = check_embeddings("embeddings", torch.from_numpy(np.ascontiguousarray(_as_torch_has_them(embeddings))))
     if raw_labels.ndim != 1 or len(raw_labels) != len(tensor):
         raise LabError("labels", f"one label per embedding, shape ({len(tensor)},)", f"shape {raw_labels.shape}")
     names, numbers = np.unique(raw_labels, return_inverse=True)
@@ -61,6 +58,17 @@ def read_embeddings(path: str | os.PathLike[str]) -> tuple[Tensor, Tensor, list[
         check_labels("labels", torch.from_numpy(numbers.astype(np.int64)), len(tensor)),
         [str(n) for n in names],
     )
+
+
+def _as_torch_has_them(embeddings: NDArray[np.number[Any]]) -> NDArray[np.floating[Any]]:
+    """As float32 or float64, whichever holds them; two whole numbers never become one."""
+    if embeddings.dtype.kind == "f":  # by size: 64 bits may stand in the other byte order, and there are floats of more
+        return embeddings.astype(np.float64 if embeddings.dtype.itemsize >= 8 else np.float32, copy=False)
+    largest = max(abs(int(embeddings.max())), abs(int(embeddings.min()))) if embeddings.size else 0
+    if largest > 2**53:
+        hint = "Subtract the smallest of each column: distances stay the same."
+        raise LabError("embeddings", "whole numbers of at most 2**53 in magnitude", largest, hint)
+    return embeddings.astype(np.float64 if largest > 2**24 else np.float32)
 
 
 def _read_npz(path: Path) -> tuple[NDArray[np.floating], NDArray[Any]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import os
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -29,11 +30,11 @@ def read_folder(path: str | os.PathLike[str]) -> Catalogue:
 
     Raises
     ------
-    LabError : no path, no such folder, no picture in it, fewer than two classes, a class in both halves, a link to a folder
-        whose pictures are listed already.
+    LabError : no path, no such folder, no picture in it, one in it that may not be read, fewer than two classes, a class in
+        both halves, a link to a folder whose pictures are listed already.
     """
     folder = check_path("path", path)
-    if not folder.is_dir():
+    if not is_kind(Path.is_dir, folder):
         raise LabError(str(path), "a folder of pictures", "a file" if folder.exists() else "nothing there")
     split = only_parts(folder) and (folder / "train").is_dir()
     places = class_folders(folder, split)
@@ -86,9 +87,21 @@ def every_picture(folder: Path) -> list[Path]:
 
 
 def pictures_in(place: Path, *, deep: bool = True) -> list[Path]:
-    """The pictures in a folder and, if `deep`, in those inside it, sorted; what is hidden is passed over."""
-    found = (path for path in (place.rglob("*") if deep else place.iterdir()) if is_picture(path.name) and path.is_file())
-    return sorted(path for path in found if not any(part.startswith(".") for part in path.relative_to(place).parts))
+    """The pictures in a folder and, if `deep`, in those inside it, sorted; what is hidden is passed over.
+
+    Raises
+    ------
+    LabError : a folder that may not be read: left out, it would be a class less, and the halves would be others.
+    """
+
+    def told(error: OSError) -> None:
+        raise storage_error(error.filename or place, error, reading=True) from error
+
+    found: list[Path] = []
+    for folder, inside, names in os.walk(place, onerror=told):
+        inside[:] = [name for name in inside if deep and not name.startswith(".")]
+        found += [Path(folder, name) for name in names if is_picture(name) and is_kind(Path.is_file, Path(folder, name))]
+    return sorted(found)
 
 
 def read_table(path: str | os.PathLike[str]) -> Catalogue:
@@ -119,7 +132,7 @@ def read_table(path: str | os.PathLike[str]) -> Catalogue:
     except csv.Error as error:
         raise LabError(f"{path}, line {reader.line_num + 1}", "a line of a table", str(error)) from error
     except OSError as error:
-        raise storage_error(path, error) from error
+        raise storage_error(path, error, reading=True) from error
     for number, row in rows:
         if not row["path"] or not row["label"] or row["split"] not in ("", *PARTS):
             raise LabError(f"{path}, line {number}", "a path, a label, and train, test, query or gallery", str(row))
@@ -182,4 +195,16 @@ def _refuse_link(place: Path, other: Path) -> None:
 
 
 def _folders(place: Path) -> list[str]:
-    return sorted(path.name for path in place.iterdir() if path.is_dir() and not path.name.startswith("."))
+    try:
+        inside = os.listdir(place)
+    except OSError as error:
+        raise storage_error(place, error, reading=True) from error
+    return sorted(name for name in inside if not name.startswith(".") and is_kind(Path.is_dir, place / name))
+
+
+def is_kind(kind: Callable[[Path], bool], path: Path) -> bool:
+    """Whether `path` is of that kind, which cannot be seen in a folder that may not be entered: then a LabError."""
+    try:
+        return kind(path)
+    except OSError as error:
+        raise storage_error(path, error, reading=True) from error

@@ -9,7 +9,7 @@ from pathlib import Path
 from labkit.datasets.cars import read_cars
 from labkit.datasets.catalogue import Catalogue
 from labkit.datasets.cub import read_cub
-from labkit.datasets.folder import read_folder, read_table
+from labkit.datasets.folder import is_kind, read_folder, read_table
 from labkit.datasets.in_shop import read_in_shop
 from labkit.datasets.roots import data_root
 from labkit.datasets.sop import read_sop
@@ -44,7 +44,7 @@ def read_catalogue(source: str | os.PathLike[str], root: Path | None = None) -> 
     name = os.fspath(source)
     if name in READERS:
         return READERS[name](data_root() if root is None else check_path("root", root))
-    if path.is_dir():
+    if is_kind(Path.is_dir, path):
         return read_folder(path)
     if path.suffix.lower() == ".csv":
         return read_table(path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import numpy as np
@@ -50,14 +51,18 @@ def names_of(name: str, values: Any, n: int) -> list[str]:
 
     Raises
     ------
-    LabError : one text, nothing that can be listed, or another number of them.
+    LabError : one text, nothing that can be listed, another number of them, one that is neither text nor a whole number.
     """
     try:
-        names = None if isinstance(values, (str, bytes)) else [str(value) for value in values]
+        names = None if isinstance(values, (str, bytes)) else list(values)
     except TypeError:
         names = None
     if names is None:
         raise LabError(name, f"a list of {n}, one for each embedding", describe(values))
     if len(names) != n:
         raise LabError(name, f"one for each of {n} embeddings", f"{len(names)}")
-    return names
+    for place, value in enumerate(names):
+        if isinstance(value, bool) or not isinstance(value, (str, int, np.integer, os.PathLike)):
+            hint = 'Write "" where there is no name.' if value is None else ""
+            raise LabError(f"{name}[{place}]", "a name: text, a path or a whole number", describe(value), hint)
+    return [str(value) for value in names]

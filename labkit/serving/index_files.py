@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import hashlib
 import json
@@ -85,6 +86,8 @@ def check_place(path: str | os.PathLike[str]) -> tuple[Path, list[Path]]:
     """
     folder = check_path("path", path)
     try:
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+            os.stat(folder)  # a link that leads back to itself is nothing there to `exists`, and yet no folder can be made
         older = _older_vectors(folder)
         above = next(one for one in (folder.absolute(), *folder.absolute().parents) if one.exists())
     except OSError as error:

@@ -54,6 +54,24 @@ def test_sixteen_bits_are_scaled_not_cut():
     np.testing.assert_allclose(pixels[..., 0], grey / 257, atol=1)
 
 
+@pytest.mark.parametrize(("dtype", "white"), [("f4", 1), ("f4", 255), ("f4", 65535), ("i4", 255), ("i4", 65535)])
+def test_floats_and_32_bits_are_scaled_by_what_is_white(dtype, white):
+    grey = np.linspace(0, white, 32 * 32).reshape(32, 32).astype(dtype)
+    pixels = decode(encoded(Image.fromarray(grey), "TIFF"), 32).pixels
+    np.testing.assert_allclose(pixels[..., 0], grey * (255 / white), atol=1)
+
+
+@pytest.mark.parametrize(("value", "words"), [
+    (np.nan, "NaN or infinite"), (np.inf, "NaN or infinite"), (-np.inf, "NaN or infinite"), (-1, "numbers from -1 to 0.5"),
+    (65536, "numbers from 0.5 to 65536"), (2**30, "to 1.07374e[+]09"),
+])  # fmt: skip
+def test_numbers_that_no_picture_has(value, words):
+    grey = np.full((32, 32), 0.5, dtype=np.float32)
+    grey[3, 4] = value
+    with pytest.raises(BadPicture, match=words):
+        decode(encoded(Image.fromarray(grey), "TIFF"), 32)
+
+
 def test_what_is_transparent_lies_on_white():
     layer = Image.new("RGBA", (20, 20), (0, 0, 0, 0))
     layer.paste((10, 20, 30, 255), (0, 0, 20, 10))

@@ -28,6 +28,13 @@ def test_npz(tmp_path, dtype):
     assert y.tolist() == [1, 0, 1] and y.dtype == torch.int64 and names == ["-2", "5"]
 
 
+@pytest.mark.parametrize(("first", "dtype"), [(2**40, torch.float64), (2**24 - 29, torch.float32), (-(2**40), torch.float64)])
+def test_whole_numbers_that_are_close_stay_apart(tmp_path, first, dtype):
+    whole = first + np.arange(30).reshape(10, 3)
+    x, _, _ = read_embeddings(save(tmp_path, embeddings=whole, labels=np.arange(10) % 3))
+    assert x.dtype == dtype and np.array_equal(x.numpy().astype(np.int64), whole)
+
+
 def test_npz_with_text_labels_and_with_whole_floats(tmp_path):
     assert read_embeddings(save(tmp_path, embeddings=VALUES, labels=np.array(["cat", "ant", "cat"])))[2] == [
         "ant",
@@ -112,6 +119,8 @@ def test_csv_that_is_not_utf_8(tmp_path):
         ({"embeddings": VALUES[0], "labels": np.array([1, 2])}, "two dimensions"),
         ({"embeddings": VALUES[:0], "labels": np.array([], dtype=int)}, "at least one row"),
         ({"embeddings": VALUES * np.inf, "labels": np.array([1, 2, 3])}, "finite"),
+        ({"embeddings": 2**60 + np.arange(6).reshape(3, 2), "labels": np.array([1, 2, 3])}, "whole numbers of at most 2.*53"),
+        ({"embeddings": np.full((3, 2), -(2**63)), "labels": np.array([1, 2, 3])}, "whole numbers of at most 2.*53"),
         ({"embeddings": VALUES.astype(str), "labels": np.array([1, 2, 3])}, "real numbers"),
         ({"embeddings": VALUES, "labels": np.array([0.5, 1, 1])}, "whole numbers or text"),
         ({"embeddings": VALUES, "labels": np.array([np.inf, 1, 1])}, "whole numbers or text; got inf"),

@@ -64,6 +64,8 @@ def test_one_embedding_and_all_there_are():
         (lambda i: named(points(0)), "row"), (lambda i: named(points(), normalize="L3"), "normalize"),
         (lambda i: named(points(), levels=2), "divisor"),
         (lambda i: ImageIndex(points(), ["a"], ["b"] * 60, normalize="l2"), "60"),
+        (lambda i: ImageIndex(points(1), ["a"], [None], normalize="l2"), r"classes\[0\].*got None .*Write"),
+        (lambda i: ImageIndex(points(1), [b"a"], ["b"], normalize="l2"), r"paths\[0\]"),
         (lambda i: ImageIndex("x", ["a"], ["b"], normalize="l2"), "floats"),
     ],
 )  # fmt: skip
