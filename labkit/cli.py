@@ -12,6 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from labkit.cli_models import add_to, written_to
+from labkit.cli_streams import told_of_streams
 from labkit.errors import LabError
 from labkit.set_option import parse_settings
 
@@ -33,7 +34,8 @@ INTERRUPTED = 130  # what shells report for a program stopped by Ctrl-C
 def main() -> None:
     """Entry point: run the command line, and turn a LabError into one line on stderr and exit code 2."""
     try:
-        app()
+        with told_of_streams():
+            app()
     except LabError as error:
         if not hasattr(error, "__notes__"):  # of several processes one tells what it has told the others
             typer.echo(f"labkit{_process()}: {error}", err=True)
@@ -157,13 +159,14 @@ def evaluate(
 def list_data() -> None:
     """What there is, what is here already, and which digits would be used now."""
     from labkit.datasets import data_root, load_digits, registry
+    from labkit.datasets.folder import is_kind
     from labkit.datasets.readers import READERS, state_of
     from labkit.datasets.roots import cache_root
 
     root = data_root()
     typer.echo(f"Data root: {root}\nCache of decoded pictures and features: {cache_root()}")
     for name, entry in registry().items():
-        here = name not in READERS and all((root / entry.folder / file.final.name).is_file() for file in entry.files)
+        here = name not in READERS and all(is_kind(Path.is_file, root / entry.folder / file.final.name) for file in entry.files)
         state = "here" if here else f"not here; labkit data get {name} downloads {entry.size / 1e6:.1f} MB"
         state = state_of(name, root) if name in READERS else state
         typer.echo(f"  {name:12} {entry.title}; {entry.licence}; {state}\n{'':15}{entry.homepage}")

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from labkit.errors import LabError
 from labkit.files import write_atomically
 from labkit.metrics import covering_curve
 from labkit.plots import covering_curves, distance_histograms, metric_strips, problem_gallery, proxy_spread_over_time
@@ -25,6 +26,7 @@ from labkit.report_page import Page, bare
 from labkit.report_queries import worst_queries_section
 from labkit.report_sections import chip, judged_rows, looking_at, notice, table
 from labkit.report_settings import settings
+from labkit.validation import check_path, check_word
 
 POSITIONS = 1_800_000  # bytes of packed sample positions that a page may carry; more samples than that are thinned
 MARKS = 4000  # samples in all maps together: what a browser moves without effort
@@ -67,8 +69,10 @@ def write_report(
 
     Raises
     ------
-    LabError : no recording, arrays that disagree, or a disk that is full or read-only.
+    LabError : no recording, arrays that disagree, no text for a title, no path, or a disk that is full or read-only.
     """
+    if not check_path("path", path).name:
+        raise LabError("path", "the name of a file", repr(os.fspath(path)))
     page = report_html(recordings, title=title, partial=partial, command=command).encode()
     return write_atomically(path, lambda file: file.write(page))
 
@@ -76,6 +80,8 @@ def write_report(
 def report_html(recordings: RecordingLike | Runs, *, title: str = "", partial: bool = False, command: str = "") -> str:
     """The page that `write_report` writes, as text."""
     runs = named_runs(recordings)
+    for name, text in (("title", title), ("command", command)):
+        check_word(name, text)
     title = title or ", ".join(dict.fromkeys(str(r.experiment.get("name", name)) for name, r in runs.items()))
     page = Page()
     lead = "".join(

@@ -260,6 +260,15 @@ def test_no_recording_is_refused(tmp_path: Path) -> None:
     assert not (tmp_path / "r.html").exists()
 
 
+@pytest.mark.parametrize(("path", "given", "words"), [
+    ("r.html", {"title": 5}, "title: expected a word; got 5"), ("r.html", {"command": None}, "command: expected a word"),
+    ("", {}, "path: expected the name of a file; got ''"), (None, {}, "path: expected a path"),
+])  # fmt: skip
+def test_titles_and_paths_that_are_none(runs: dict[str, Recording], path: Any, given: dict[str, Any], words: str) -> None:
+    with pytest.raises(LabError, match=words):
+        write_report(path, runs, **given)
+
+
 def test_names_that_no_file_can_hold_are_written_with_a_replacement(runs: dict[str, Recording], tmp_path: Path) -> None:
     odd = "x\ud800"
     recording = replace(

@@ -12,11 +12,13 @@ import torch
 from torch import Tensor, nn
 
 from labkit.datasets import Views
+from labkit.datasets.folder import is_kind
 from labkit.datasets.transforms import Standardize
 from labkit.errors import LabError, said
+from labkit.files import storage_error
 from labkit.models import Backbone, MultiLevelHead, PhotoNet, weights_digest
 from labkit.models.weights import read_state
-from labkit.serving.formats import SUFFIXES, ExportedModel, load_exported
+from labkit.serving.formats import SUFFIXES, ExportedModel, check_pictures, load_exported
 from labkit.serving.model_card import ModelCard, normalized_rows
 from labkit.training import Experiment, Recording, Trainer
 from labkit.training.checkpoint import load_checkpoint
@@ -38,6 +40,10 @@ class WholeModel(nn.Module):
     Shapes
     ------
     pictures (n, channels, size, size) floats in 0 ... 1 -> embeddings (n, embedding_size), normalised.
+
+    Raises
+    ------
+    LabError : when called: pictures of another shape, bytes, NaN, or numbers outside 0 ... 1, as by an `ExportedModel`.
     """
 
     def __init__(self, network: nn.Module, card: ModelCard) -> None:
@@ -52,6 +58,10 @@ class WholeModel(nn.Module):
         self.eval().requires_grad_(False)
 
     def forward(self, pictures: Tensor) -> Tensor:
+        tracing = torch.jit.is_tracing()  # type: ignore[attr-defined, no-untyped-call]
+        if not (tracing or torch.compiler.is_compiling()):  # exporters cannot write the checks down
+            check_pictures(self.card, pictures)
+            pictures = pictures.to(self.mean)
         standard = (pictures - self.mean) / self.std if self.standardizes else pictures
         return normalized_rows(self.network(standard).float(), self.card.normalize, self.card.levels)
 
@@ -89,12 +99,15 @@ class WholeModel(nn.Module):
         """
         where = check_path("folder", folder)
         settings, weights = where / "experiment.json", where / "model.pt"
-        if not settings.is_file():
+        if not is_kind(Path.is_file, settings):
             raise LabError(str(folder), "the folder of a run, or an exported model", "no experiment.json in it")
-        if not weights.is_file():
+        if not is_kind(Path.is_file, weights):
             hint = "Let it end: the same `labkit train` command with --resume goes on."
             raise LabError(str(folder), "a finished run, with its model.pt", "none", hint)
-        experiment = Experiment.from_json(settings.read_bytes())
+        try:
+            experiment = Experiment.from_json(settings.read_bytes())
+        except OSError as error:
+            raise storage_error(settings, error, reading=True) from error
         state, identity = read_state(weights), _identity(where)
         if identity.get("loss", KNOWN) != KNOWN:
             # The loss, and with it how embeddings are normalised, was an object that is not in the folder.
@@ -165,7 +178,7 @@ def open_model(path: str | os.PathLike[str]) -> WholeModel | ExportedModel:
     LabError : neither of them.
     """
     where = check_path("path", path)
-    if where.is_dir():
+    if is_kind(Path.is_dir, where):
         return WholeModel.of_run(where)
     if not where.exists():
         raise LabError(str(path), f"the folder of a run, or a model ({', '.join(SUFFIXES)})", "nothing there")
