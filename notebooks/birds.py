@@ -48,22 +48,30 @@ def shorten(recording: Recording) -> Recording:
     """A run on photographs, small enough to be passed on; other recordings as they are.
 
     What is kept: the sample at the start, at the end of every problem and where the model was chosen, and the converged
-    proxies. Coordinates are rounded to 1 / 2048, which moves distances by some 2e-4 and saves a third of the file.
+    proxies. Coordinates are rounded to 1 / 2048, which moves distances by some 2e-4 and saves a third of the file. Runs of
+    the other seeds, which serve for comparison, go without proxies and are rounded once more, to 1 / 1024.
     """
     if not recording.experiment["name"].startswith("cub"):
         return recording
     chosen = recording.final["chosen_step"]
     ends = [p.snapshot for p in recording.problems]
     kept = sorted({0, *ends, *(i for i, step in enumerate(recording.steps) if step == chosen)})
+    main = recording.experiment["seed"] == SEEDS[0]
     problems = [
-        replace(p, snapshot=kept.index(p.snapshot), next_proxies=None, proxies=None if p.proxies is None else coarse(p.proxies))
+        replace(
+            p,
+            snapshot=kept.index(p.snapshot),
+            next_proxies=None,
+            proxies=coarse(p.proxies) if main and p.proxies is not None else None,
+        )
         for p in recording.problems
     ]
     embeddings = coarse(recording.embeddings[kept])
+    embeddings = embeddings if main else coarse(embeddings, 1024)
     return replace(recording, steps=recording.steps[kept], embeddings=embeddings, problems=problems, proxies=None)
 
 
-def coarse(values: NDArray[Any]) -> NDArray[Any]:
-    """Multiples of 1 / 2048, next to the values."""
-    rounded: NDArray[Any] = (values * 2048).round() / 2048
+def coarse(values: NDArray[Any], parts: int = 2048) -> NDArray[Any]:
+    """Multiples of 1 / parts, next to the values."""
+    rounded: NDArray[Any] = (values * parts).round() / parts
     return rounded

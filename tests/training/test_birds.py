@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -24,7 +25,7 @@ SHIPPED = sorted(recorded_folder("recordings").glob("cub-lite0-*.npz"))
 
 def test_all_rows_have_one_budget_and_their_own_key():
     rows = list(birds.rows())
-    assert len({json.dumps(key) for key, _ in rows}) == len(rows) == 19
+    assert len({json.dumps(key) for key, _ in rows}) == len(rows) == 26
     trained = [e for key, e in rows if key["row"] != "pretrained"]
     assert len({(e.steps, e.evaluate_every, e.sample_size) for e in trained}) == 1
     assert len({e.data.classes_per_batch * e.data.samples_per_class for e in trained}) == 1
@@ -50,7 +51,7 @@ def run(problem_ends, chosen, steps=(0, 10, 20, 30, 40)):
         problems.append(Problem(index, start, end, steps.index(end), end, 0.5, np.ones((2, 1, 3)), np.ones((2, 1, 3))))
         start = end
     return Recording(
-        {"name": "cub-lite0-x"}, np.array(steps), embeddings, np.array([0, 0, 1, 1]), np.ones((len(steps), 2, 1, 3)),
+        {"name": "cub-lite0-x", "seed": 0}, np.array(steps), embeddings, np.array([0, 0, 1, 1]), np.ones((len(steps), 2, 1, 3)),
         metrics={"step": np.array(steps, dtype=float)}, problems=problems, final={"chosen_step": float(chosen)},
     )  # fmt: skip
 
@@ -64,6 +65,14 @@ def test_the_kept_snapshots_are_start_problem_ends_and_the_chosen_one(ends, chos
     assert short.steps.tolist() == kept == short.embeddings[:, 0, 0].tolist() and short.proxies is None
     assert [short.steps[p.snapshot] for p in short.problems] == list(ends)
     assert short.problems[0].proxies is not None and len(short.metrics["step"]) == 5
+
+
+def test_runs_of_other_seeds_are_shorter_still():
+    whole = run((20, 40), 20)
+    whole = replace(whole, embeddings=whole.embeddings + 1 / 2048)
+    other = birds.shorten(replace(whole, experiment={**whole.experiment, "seed": 1}))
+    assert other.problems[0].proxies is None and (other.embeddings * 1024 % 1 == 0).all()
+    assert birds.shorten(whole).problems[0].proxies is not None and (birds.shorten(whole).embeddings[0] == 1 / 2048).all()
 
 
 def test_recordings_of_digits_are_left_as_they_are():
