@@ -30,7 +30,7 @@ FLOORS = [
     {"report_sections", "report_settings", "report_page"},
     {"report_queries"},
     {"report"},
-    {"poc", "app", "cli_models"},
+    {"poc", "app", "cli_models", "cli_streams"},
     {"cli"},
     {"__main__"},
 ]
