@@ -85,8 +85,6 @@ class LiveSession:
                 older.stop()
             _named[name] = self
 
-    # ------------------------------------------------------------ commands
-
     def start(self) -> None:
         """Train until paused, or until the run is over."""
         self._command(lambda: self._conductor.go(None))
@@ -154,8 +152,6 @@ class LiveSession:
             thread.join()  # it was sent home, and nothing holds it up
         self.heard()
         return True
-
-    # ------------------------------------------------------------ looking
 
     @property
     def snapshot(self) -> Snapshot:
