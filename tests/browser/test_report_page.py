@@ -62,6 +62,20 @@ def farthest(old: list[list[float]], new: list[list[float]]) -> float:
     return max(abs(a - b) for p, q in zip(old, new, strict=True) for a, b in zip(p, q, strict=True))
 
 
+def point(page: Any, run: int, kind: int, told: str) -> tuple[float, float]:
+    """Point at the first mark of a trace until the card says so, as a user would: where that is on the screen."""
+    x, y = steady(page, f"() => ({PLACES})([{run}, {kind}])[0]")
+
+    def says() -> bool:
+        page.mouse.move(x - 40, y - 40)
+        page.mouse.move(x, y, steps=5)
+        page.wait_for_timeout(300)
+        return told in page.inner_text("#card")
+
+    until(page, says)
+    return x, y
+
+
 def scrub(page: Any, index: int) -> None:
     script = """(index) => {
         const bar = document.getElementById("scrubber");
@@ -105,11 +119,8 @@ def test_play_reaches_the_end_and_stops(page: Any) -> None:
 def test_pointing_at_a_sample_shows_its_picture_and_rings_it_in_both_maps(page: Any) -> None:
     scrub(page, 8)
     page.locator("#map-0").scroll_into_view_if_needed()
-    x, y = steady(page, f"() => ({PLACES})([0, 3])[0]")
-    page.mouse.move(x - 40, y - 40)
-    page.mouse.move(x, y, steps=5)
-    page.locator("#card canvas").wait_for()
-    assert "class 3, sample" in page.inner_text("#card")
+    x, y = point(page, 0, 3, "class 3, sample")
+    assert page.locator("#card canvas").is_visible()
     assert page.locator("#halo-0").is_visible() and page.locator("#halo-1").is_visible()
     box = page.locator("#halo-0").bounding_box()
     assert abs(box["x"] + box["width"] / 2 - x) < 12 and abs(box["y"] + box["height"] / 2 - y) < 12
@@ -130,11 +141,8 @@ def test_a_class_can_be_hidden_in_both_maps(page: Any) -> None:
 def test_two_data_sets_are_told_by_their_own_names(mixed: Any) -> None:
     scrub(mixed, 8)
     mixed.locator("#map-1").scroll_into_view_if_needed()
-    x, y = steady(mixed, f"() => ({PLACES})([1, 11])[0]")
-    mixed.mouse.move(x - 40, y - 40)
-    mixed.mouse.move(x, y, steps=5)
-    mixed.locator("#card canvas").wait_for()
-    assert "class bird 11, sample" in mixed.inner_text("#card")
+    point(mixed, 1, 11, "class bird 11, sample")
+    assert mixed.locator("#card canvas").is_visible()
     mixed.mouse.move(5, 5)
     count = "() => [0, 1].map((run) => document.querySelectorAll(`#map-${run} .scatterlayer .trace`).length)"
     before = steady(mixed, count)
