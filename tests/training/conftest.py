@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 
@@ -33,3 +34,26 @@ def long_work():
             raise
 
     return work, begun, ended
+
+
+def at_once(callers):
+    """Call all of these in threads of their own that are interrupted all the time; every one returns and raises nothing."""
+    wrong = []
+
+    def calls(caller):
+        try:
+            caller()
+        except BaseException as error:  # noqa: BLE001 - looked at below
+            wrong.append(error)
+
+    threads = [threading.Thread(target=calls, args=(caller,), daemon=True) for caller in callers]
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(60)
+    finally:
+        sys.setswitchinterval(before)
+    assert not wrong and not any(thread.is_alive() for thread in threads)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import sys
-import threading
+from functools import partial
 
 import pytest
 import torch
@@ -14,7 +13,7 @@ from labkit.errors import LabError
 from labkit.losses import ContrastiveLoss
 from labkit.training import Experiment, Trainer, way_back
 from labkit.training.session import LiveSession
-from tests.training.conftest import tiny
+from tests.training.conftest import at_once, tiny
 
 
 class Odd(nn.Module):
@@ -122,26 +121,12 @@ def test_a_loss_that_ends_its_thread_fails_the_run(end, digits):
 def test_questions_and_stops_from_several_threads_all_return(digits):
     session = LiveSession(Experiment.preset("poc-ccp", **{**tiny().to_dict(), "steps": 4000}), splits=digits)
     session.prepare()
-    wrong: list[BaseException] = []
 
     def busy(turn: int) -> None:
-        try:
-            for at in range(12):
-                (session.recording, lambda: session.stop(5), session.start)[(turn + at) % 3]()
-        except BaseException as error:  # noqa: BLE001 - raised below
-            wrong.append(error)
+        for at in range(12):
+            (session.recording, lambda: session.stop(5), session.start)[(turn + at) % 3]()
 
-    threads = [threading.Thread(target=busy, args=(turn,), daemon=True) for turn in range(4)]
-    before = sys.getswitchinterval()
-    sys.setswitchinterval(1e-5)
-    try:
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join(60)
-    finally:
-        sys.setswitchinterval(before)
-    assert not wrong and not any(thread.is_alive() for thread in threads)
+    at_once([partial(busy, turn) for turn in range(4)])
     assert session.stop(30)
 
 

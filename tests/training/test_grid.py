@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import math
-import sys
 import threading
 import time
 import weakref
@@ -19,7 +18,7 @@ from labkit.training import Recording, Trainer
 from labkit.training.grid import Grid
 from labkit.training.grid_cells import axes_of
 from labkit.training.inbox import Inbox, serve
-from tests.training.conftest import long_work, tiny
+from tests.training.conftest import at_once, long_work, tiny
 
 LAMBDA, PROXIES = "projections.projection_weight", "projections.proxies_per_class"
 SETTINGS = {LAMBDA: [0.0, 0.5], PROXIES: [1, 2]}
@@ -300,26 +299,12 @@ def test_a_turn_that_raises_sends_its_worker_home():
 
 def test_starts_and_stops_from_several_threads_all_return(build):
     grid = endless(build)
-    wrong: list[BaseException] = []
 
-    def busy(call):
-        try:
-            for _ in range(10):
-                call()
-        except BaseException as error:  # noqa: BLE001 - raised below
-            wrong.append(error)
+    def ten_times(call):
+        for _ in range(10):
+            call()
 
-    callers = [threading.Thread(target=busy, args=(call,), daemon=True) for call in (grid.start, grid.stop) * 3]
-    before = sys.getswitchinterval()
-    sys.setswitchinterval(1e-5)
-    try:
-        for thread in callers:
-            thread.start()
-        for thread in callers:
-            thread.join(60)
-    finally:
-        sys.setswitchinterval(before)
-    assert not wrong and not any(thread.is_alive() for thread in callers)
+    at_once([partial(ten_times, call) for call in (grid.start, grid.stop) * 3])
     assert grid.stop(20)
     until(lambda: not threads())
     assert states(grid) == ["waiting"] * 4
